@@ -1,0 +1,127 @@
+"""What the whole path adds to a warm GPU invocation, against the same handler called in its own process.
+
+One function, one CPU slice, a linear layer on a small tensor; concurrency 1 and 8. The hops are read off
+the answers: the client's time, the broker's (X-Duration-Seconds), the handler's time around its model
+call (in the body), the worker's (X-Slicewise-Infer-Seconds).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+import aiohttp
+
+from benchmarks.load import closed_loop
+from benchmarks.report import percentile, write
+from benchmarks.stage import FUNCTIONS, Stage
+
+ROWS = 1000
+HANDLER = FUNCTIONS / "tensor" / "handler.py"
+
+
+def in_process(count: int) -> list[float]:
+    """Seconds of each call of the handler in a process without the platform, CPU tensors, once warm."""
+    program = (
+        "import importlib.util, json, sys, time, torch; from types import SimpleNamespace\n"
+        "torch.set_num_threads(1); torch.nn.Module.to = lambda self, *a, **k: self\n"
+        f"spec = importlib.util.spec_from_file_location('handler', {str(HANDLER)!r})\n"
+        "handler = importlib.util.module_from_spec(spec); spec.loader.exec_module(handler)\n"
+        f"event = SimpleNamespace(query={{'rows': '{ROWS}'}}, body=b'')\n"
+        "out = []\n"
+        f"for _ in range({count} + 20):\n"
+        "    began = time.perf_counter(); handler.handle(event, None); out.append(time.perf_counter() - began)\n"
+        "print(json.dumps(out[20:]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return list(json.loads(done.stdout))
+
+
+async def call(session: aiohttp.ClientSession, url: str) -> dict[str, float]:
+    """One invocation, and the time at each hop."""
+    began = time.perf_counter()
+    async with session.post(f"{url}/function/tensor?rows={ROWS}") as answer:
+        body = await answer.json(content_type=None)
+        total = time.perf_counter() - began
+        header = answer.headers
+        if answer.status != 200 or header["X-Slicewise-Cache"] != "hit":
+            raise RuntimeError(f"{answer.status} {body} {dict(header)}")
+    inferred, broker, handler = (
+        float(header["X-Slicewise-Infer-Seconds"]),
+        float(header["X-Duration-Seconds"]),
+        body["seconds"],
+    )
+    return {
+        "total": total,
+        "gateway": total - broker,
+        "broker and server": broker - handler,
+        "to the slice and back": handler - inferred - float(header["X-Slicewise-Queue-Seconds"]),
+        "queue": float(header["X-Slicewise-Queue-Seconds"]),
+        "worker": inferred,
+    }
+
+
+async def measure(count: int) -> list[dict[str, Any]]:
+    """Both concurrencies on one platform, the baseline before and after."""
+    baseline = in_process(count)
+    results: list[dict[str, Any]] = []
+    with Stage("--slices", "1x1g:2GiB") as stage:
+        stage.build("tensor")
+        async with aiohttp.ClientSession() as session:
+            await stage.deploy(session, "tensor", "tensor")
+            await stage.wait_ready(session, ["tensor"])
+        await closed_loop(stage.url, [f"tensor?rows={ROWS}"] * 50, lambda _: b"", 8)
+        for clients in (1, 8):
+            calls: list[dict[str, float]] = []
+
+            async def client(session: aiohttp.ClientSession, share: int, calls: list[dict[str, float]] = calls) -> None:
+                for _ in range(share):
+                    calls.append(await call(session, stage.url))
+
+            async with aiohttp.ClientSession() as session:
+                began = time.perf_counter()
+                await asyncio.gather(*(client(session, count // clients) for _ in range(clients)))
+                seconds = time.perf_counter() - began
+            totals = [one["total"] for one in calls]
+            p50, p99 = percentile(totals, 0.5), percentile(totals, 0.99)
+            base50 = percentile(baseline, 0.5)
+            results.append(
+                {
+                    "case": "warm GPU invocation",
+                    "concurrency": clients,
+                    "p50_s": p50,
+                    "p99_s": p99,
+                    "rps": len(calls) / seconds,
+                    "baseline": "handler in its own process",
+                    "baseline_p50_s": base50,
+                    "ratio": p50 / base50,
+                    "added_p50_s": p50 - base50,
+                    "added_p99_s": p99 - percentile(baseline, 0.99),
+                    **{
+                        f"{hop} p50_s": statistics.median(one[hop] for one in calls)
+                        for hop in calls[0]
+                        if hop != "total"
+                    },
+                }
+            )
+    return results
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=800)
+    write(
+        "invocation",
+        "A warm GPU invocation through the whole path",
+        asyncio.run(measure(parser.parse_args().count)),
+        "Aim: 5 ms added at p50 and concurrency 1 on two cores. Client, gateway, scheduler, broker, function, "
+        "GPU manager\n"
+        "and worker share the two cores, so concurrency 8 measures the machine's throughput more than the "
+        "path's latency.",
+    )

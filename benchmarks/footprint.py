@@ -1,7 +1,8 @@
 """Start-up, memory, and what a long run leaves in etcd.
 
 Seconds from `slicewise up` to ready; PSS of services, zygotes, brokers and function processes with the twelve
-functions of the common work deployed, workers (models) counted apart; etcd's file before and after many warm invocations.
+functions of the common work deployed, workers (models) counted apart; etcd's file before and after
+many warm invocations.
 """
 
 from __future__ import annotations

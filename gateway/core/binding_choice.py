@@ -1,0 +1,33 @@
+"""When a GPU invocation is bound to a slice: before it reaches the function, or at its first model call.
+
+Early binding overlaps the load with the handler's own preprocessing, but holds a place in the
+slice's order until the first call comes. So it pays only where that call comes soon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# A gap below this is noise beside the hops of an invocation, whatever the load takes.
+SHORT_GAP_NS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHint:
+    """What the scheduler last said of a worker: its usual gap and load, and what its policy needs."""
+
+    gap_ns: int = 0
+    load_ns: int = 0
+    known: bool = False
+    policy_needs_batch: bool = False
+
+
+def binds_early(hint: WorkerHint | None, batch: int) -> tuple[bool, str]:
+    """Whether to bind now, and why; `batch` is 0 when the request does not say."""
+    if hint is None or not hint.known:
+        return False, "nothing is known of this function's calls yet"
+    if hint.policy_needs_batch and batch <= 0:
+        return False, "the policy needs a batch size and the request brings none"
+    if hint.gap_ns > max(hint.load_ns, SHORT_GAP_NS):
+        return False, "its first call usually comes too late after the request"
+    return True, "its first call usually comes soon"

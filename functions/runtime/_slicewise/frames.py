@@ -1,0 +1,61 @@
+"""The synchronous half of Slicewise's frames: a JSON header and descriptors on a SOCK_SEQPACKET socket.
+
+A copy of what proto/wire/frames.py says, because a user's process may import nothing else of the
+platform; a test holds the two together.
+"""
+
+import array
+import json
+import os
+import socket
+
+MAX_HEADER_BYTES = 128 * 1024
+MAX_FDS = 4
+
+
+class FrameError(ConnectionError):
+    """The peer sent something that is no frame, or went away."""
+
+
+def encode(header) -> bytes:
+    """Header to bytes; raises FrameError when it would not fit one frame."""
+    data = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    if len(data) > MAX_HEADER_BYTES:
+        raise FrameError("a frame header of {} bytes is over the limit of {}".format(len(data), MAX_HEADER_BYTES))
+    return data
+
+
+def decode(data: bytes):
+    """Bytes to header; raises FrameError when they are not one JSON object."""
+    try:
+        header = json.loads(data)
+    except ValueError as error:
+        raise FrameError("the peer sent a frame whose header is not JSON") from error
+    if not isinstance(header, dict):
+        raise FrameError("the peer sent a frame whose header is not a JSON object")
+    return header
+
+
+def send(sock, header, fds=()) -> None:
+    """Send one frame, blocking by the socket's own timeout."""
+    data = encode(header)
+    if fds:
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        sock.sendmsg([data], ancillary)
+    else:
+        sock.send(data)
+
+
+def receive(sock):
+    """(header, descriptors) of the next frame, by the socket's own timeout; raises FrameError at the end."""
+    room = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
+    data, ancillary, _flags, _address = sock.recvmsg(MAX_HEADER_BYTES, room)
+    fds = array.array("i")
+    for level, kind, body in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
+    if not data:
+        for fd in fds:
+            os.close(fd)
+        raise FrameError("the peer closed the connection")
+    return decode(data), list(fds)

@@ -1,0 +1,108 @@
+"""Bytes held, and the hard limit on them.
+
+On a CPU slice a worker holds its own anonymous pages (private ones: what it still shares with the
+zygote is the zygote's) and the pages of model files it maps, counted in full for each worker although the
+page cache shares them. On a GPU it holds what `mem_get_info` says is gone since before the worker;
+the GPU manager measures that moment, because asking from here would already make a context.
+
+The limit is RLIMIT_DATA on a CPU slice, which counts the same two things, as address space, and
+torch's own memory fraction on a GPU: an overrun is an exception inside the worker.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+from pathlib import Path
+
+# What malloc, thread stacks and Python may reserve beyond what they touch; not counted as held.
+_RESERVE_BYTES = 64 << 20
+_STUCK = re.compile(r"tried to allocate (\d+) bytes|Tried to allocate ([\d.]+) ([KMG])iB")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+class Overrun(Exception):
+    """The worker would hold more than its limit; `needed_bytes` is what it would have held."""
+
+    def __init__(self, needed_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"The worker needs {needed_bytes} bytes and may hold {limit_bytes}.")
+        self.needed_bytes = needed_bytes
+        self.limit_bytes = limit_bytes
+
+
+def _rollup(field: str) -> int:
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Ledger:
+    """What this worker holds and may hold."""
+
+    def __init__(self, cuda: bool) -> None:
+        self._cuda = cuda
+        self._gpu_free_before = 0
+        self.mapped_bytes = 0
+        self.limit_bytes = 0
+        self._born_data = _status("VmData:")
+
+    def open_gpu(self, free_before_bytes: int) -> None:
+        """Note what the GPU had free before this worker; without a figure its own context is not counted."""
+        import torch
+
+        if self._cuda and not self._gpu_free_before:
+            self._gpu_free_before = free_before_bytes or torch.cuda.mem_get_info()[0]
+
+    def held(self) -> int:
+        """Bytes that this worker holds now."""
+        if self._cuda:
+            import torch
+
+            return max(0, self._gpu_free_before - int(torch.cuda.mem_get_info()[0]))
+        return _rollup("Private_Dirty:") + self.mapped_bytes
+
+    def limit(self, limit_bytes: int) -> None:
+        """From now on this worker may hold so many bytes; 0 lifts the limit."""
+        self.limit_bytes = limit_bytes
+        if self._cuda:
+            import torch
+
+            total = torch.cuda.mem_get_info()[1]
+            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total) if limit_bytes else 1.0)
+            return
+        ceiling = self._born_data + limit_bytes + _RESERVE_BYTES if limit_bytes else resource.RLIM_INFINITY
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (ceiling, hard))
+
+    def check(self) -> int:
+        """Bytes held, after a load; raises Overrun when they are over the limit."""
+        held = self.held()
+        if self.limit_bytes and held > self.limit_bytes:
+            raise Overrun(held, self.limit_bytes)
+        return held
+
+    def overrun(self, error: BaseException) -> Overrun | None:
+        """The Overrun that an allocation failure means, None for any other error."""
+        import torch
+
+        text = str(error)
+        out_of_memory = isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)) or (
+            isinstance(error, RuntimeError) and "allocate memory" in text
+        )
+        if isinstance(error, OSError) and error.errno == 12:
+            out_of_memory = True
+        if not self.limit_bytes or not out_of_memory:
+            return None
+        match = _STUCK.search(text)
+        wanted = 0
+        if match:
+            wanted = int(match[1]) if match[1] else int(float(match[2]) * _UNITS[match[3]])
+        return Overrun(max(self.held() + wanted, self.limit_bytes + 1), self.limit_bytes)

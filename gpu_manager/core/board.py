@@ -66,6 +66,7 @@ class Bound:
     usual: Usual
     batch: int
     planned: list[str]  # models that it is expected to call
+    order: int = 0
     used: list[str] = field(default_factory=list)  # models that it has called
     calls: int = 0
     last_call_ns: int = 0
@@ -88,6 +89,7 @@ class Call:
     arrived_ns: int
     deadline_ns: int
     batch: int
+    order: int = 0  # of arrival; at one instant, too
     miss: bool = False
     started_ns: int = -1  # -1: it waits
     load_ns: int = 0
@@ -99,7 +101,7 @@ class Job:
     """A load that is wanted; one a worker key."""
 
     worker: str
-    asked_ns: int
+    order: int  # of what first wanted it
     binding: str
     stage: Stage = Stage.WAITING
     only: list[str] = field(default_factory=list)  # after an outgrown worker's restart: these models alone
@@ -146,12 +148,18 @@ class Board:
         self.turn: Turn | None = None
         self.last_turn_end_ns = 0
         self.incarnations = 0
+        self.arrivals = 0
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.out: list[Instruction] = []
 
     def free_bytes(self) -> int:
         """What is left of the budget; never below 0."""
         return self.spec.memory_bytes - sum(worker.charge for worker in self.workers.values())
+
+    def next_order(self) -> int:
+        """Who came first, when both came in one nanosecond."""
+        self.arrivals += 1
+        return self.arrivals
 
     def waiting(self) -> Iterator[Call]:
         """Calls that have not started, oldest first."""

@@ -29,20 +29,20 @@ def want(board: Board, now: int) -> None:
             continue  # looked at again when that load is over
         job = board.jobs.get(call.worker)
         if job is None:
-            board.jobs[call.worker] = Job(call.worker, call.arrived_ns, call.binding)
+            board.jobs[call.worker] = Job(call.worker, call.order, call.binding)
             call.miss = True
     for bound in board.bindings.values():
         if bound.used or bound.ending or not bound.planned or bound.worker in board.jobs:
             continue
         if bound.worker not in board.workers and not bound.caused_load:
             bound.caused_load = True
-            board.jobs[bound.worker] = Job(bound.worker, bound.prepared_ns, bound.id)
+            board.jobs[bound.worker] = Job(bound.worker, bound.order, bound.id)
 
 
 def pump(board: Board, now: int) -> None:
     """Carry every load as far as it can go at this moment."""
     want(board, now)
-    for job in sorted(board.jobs.values(), key=lambda job: job.asked_ns):
+    for job in sorted(board.jobs.values(), key=lambda job: job.order):
         if job.stage is not Stage.LOADING and not _wanted(board, job):
             drop_job(board, job)
         elif job.stage is Stage.EVICTING:
@@ -131,7 +131,7 @@ def _packages_here(board: Board, job: Job, digests: list[str]) -> bool:
 def _restart(board: Board, job: Job, worker: Worker, only: list[str], size: int, now: int) -> None:
     """End a worker that would outgrow its slice, to start again with the present invocation's models."""
     if _in_turn(board, worker) or any(
-        call.worker == worker.key and call.arrived_ns <= job.asked_ns and board.loaded(call) for call in board.waiting()
+        call.worker == worker.key and call.order <= job.order and board.loaded(call) for call in board.waiting()
     ):
         return
     if worker.dirty_by:
@@ -166,11 +166,11 @@ def _make_room(board: Board, job: Job, need: int, now: int) -> None:
 
 def protected(board: Board, job: Job, now: int) -> tuple[str, ...]:
     """Workers that may not go for this load, in LRU order."""
-    waiting = {call.worker for call in board.waiting() if call.arrived_ns <= job.asked_ns}
+    waiting = {call.worker for call in board.waiting() if call.order <= job.order}
     due = {
         bound.worker
         for bound in board.bindings.values()
-        if bound.prepared_ns <= job.asked_ns and not bound.open_calls and now < board.due_until(bound)
+        if bound.order <= job.order and not bound.open_calls and now < board.due_until(bound)
     }
     return tuple(
         worker.key

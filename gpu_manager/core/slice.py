@@ -108,7 +108,7 @@ class SliceCore:
             return
         planned = [need.digest for need in event.models]
         board.bindings[event.binding] = Bound(
-            event.binding, event.worker, now, event.expires_ns, event.usual, event.batch, planned
+            event.binding, event.worker, now, event.expires_ns, event.usual, event.batch, planned, board.next_order()
         )
 
     def _arrived(self, event: CallArrived, now: int) -> None:
@@ -138,6 +138,7 @@ class SliceCore:
         if event.model.digest not in bound.used:
             bound.used.append(event.model.digest)
         bound.open_calls += 1
+        call.order = board.next_order()
         board.calls[call.id] = call
 
     def _fetched(self, event: Fetched, now: int) -> None:

@@ -1,0 +1,348 @@
+"""The scheduler itself: events in, instructions out; no clock, no I/O, no randomness.
+
+The service feeds it what gateways, brokers and GPU managers say, the simulator what a scenario says;
+both carry out what it answers. Decisions come from the policy, lives of bindings from the ledger,
+slices from the topology, the line from the waiting room; this file joins them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from proto.types.placing import Place
+from scheduler.core import events as ev
+from scheduler.core.estimates import Estimates, Profiles
+from scheduler.core.instructions import Bind, Instruction, Keep, KeepItem
+from scheduler.core.ledger import Ledger
+from scheduler.core.policies.base import Decision, Policy
+from scheduler.core.records import Placement, Records
+from scheduler.core.requests import Request
+from scheduler.core.room import WaitingRoom
+from scheduler.core.slices import Bound, Slice
+from scheduler.core.state import State
+from scheduler.core.topology import Topology
+from scheduler.core.tuning import PAPER, Tuning
+
+_RATE_NS = 30e9  # calls a second are averaged over about half a minute, a few turns of a busy slice's cache
+_KEEP_ITEMS = 256  # workers named in one Keep; the most wanted come first
+_RETRY_AFTER_S = (1.0, 60.0)  # bounds of the advice given with queue_full
+
+
+class SchedulerCore:
+    """One scheduler. `make_id` names bindings; `learn` is told what turns and loads took, if given."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        estimates: Estimates,
+        tuning: Tuning = PAPER,
+        *,
+        make_id: Callable[[], str],
+        learn: Profiles | None = None,
+    ) -> None:
+        self.policy = policy
+        self.tuning = tuning
+        self.state = State(estimates, tuning)
+        self.records = Records(deque(maxlen=tuning.recent))
+        self._out: list[Instruction] = []
+        self.ledger = Ledger(self.state, self.records, self._out)
+        self.room = WaitingRoom(self.state, self.records, self._out)
+        self.topology = Topology(self.state, self.ledger)
+        self._make_id = make_id
+        self._learn = learn
+        self._sequence = 0
+        self._started_ns: int | None = None
+        self._rates: dict[str, tuple[float, int]] = {}  # worker -> (calls a second, when that was)
+        self._on: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.Placed: self._placed,
+            ev.Cancelled: self._cancelled,
+            ev.Released: self._released,
+            ev.OwnerGone: self._owner_gone,
+            ev.OwnerBack: lambda e: self.ledger.owner_back(e.owner, e.bindings),
+            ev.NodeExpected: lambda e: self._moved(self.topology.expect(e.specs)),
+            ev.NodeJoined: lambda e: self._moved(self.topology.join(e.node, e.specs)),
+            ev.NodeLost: lambda e: self._moved(self.topology.leave(e.node) or True),
+            ev.SliceReported: self._reported,
+            ev.TurnStarted: self._turn_started,
+            ev.TurnEnded: self._turn_ended,
+            ev.Loaded: self._loaded,
+            ev.BindingEnded: self._binding_ended,
+            ev.ProfileChanged: lambda e: self._moved(True),
+            ev.FunctionDeleted: self._function_deleted,
+            ev.PolicySet: self._policy_set,
+            ev.Tick: self._tick,
+        }
+
+    # ------------------------------------------------------------------ the one door
+
+    def handle(self, event: ev.Event) -> list[Instruction]:
+        """Take one event and decide until there is nothing more to do; the same events give the same answers.
+
+        Raises ValueError when time runs backward.
+        """
+        if event.now_ns < self.state.now_ns:
+            raise ValueError(f"time runs backward: {event.now_ns} after {self.state.now_ns}")
+        self.state.now_ns = event.now_ns
+        if self._started_ns is None:
+            self._started_ns = event.now_ns
+        self._on[type(event)](event)
+        if self.tuning.stall_factor:
+            self._stall()
+        self.room.expire()
+        self._schedule()
+        if self.tuning.queue_limit and isinstance(event, ev.Placed):
+            self._enforce_limit(event)
+        said = self._out[:]
+        self._out.clear()
+        return said
+
+    def next_timer(self) -> int | None:
+        """When a Tick is due, None if no event is awaited from time alone. Housekeeping needs a Tick a second."""
+        now, tuning = self.state.now_ns, self.tuning
+        times = []
+        deadline = self.room.next_deadline()
+        if deadline is not None:
+            times.append(deadline)
+        head = self.state.queue.head
+        for g in self.state.slices if tuning.gaps else ():
+            if head is not None and g.open and (g.running is not None or g.waiting):
+                free_at = g.free_at(now)
+                for gap_ns in (self.state.gap_ns(head), 0):  # others' gaps cost one event of delay at most
+                    times.append(free_at - g.ahead_ns(gap_ns))
+                times.extend(b.due_ns for b in g.waiting)
+            if g.running is not None and g.waiting and not g.stalled and tuning.stall_factor:
+                times.append(self._stalls_at(g.running))
+        return min((at for at in times if at > now), default=None)
+
+    @property
+    def waiting(self) -> int:
+        """Requests not bound yet."""
+        return len(self.room)
+
+    def calls_per_s(self, worker: str) -> float:
+        """How often this worker was called of late."""
+        rate, at = self._rates.get(worker, (0.0, 0))
+        return rate * math.exp((at - self.state.now_ns) / _RATE_NS)
+
+    # ------------------------------------------------------------------ calls and owners
+
+    def _placed(self, event: ev.Placed) -> None:
+        place, now = event.place, event.now_ns
+        if self.room.find(event.owner, place.call_id) is not None:
+            return
+        bound = self.ledger.of_call(event.owner, place.call_id)
+        if bound is not None:
+            self._out.append(self._bind(bound, "the owner asked again", bound.request.skips, again=True))
+            return
+        self._sequence += 1
+        self._rates[place.worker] = (self.calls_per_s(place.worker) + 1e9 / _RATE_NS, now)
+        self.room.enter(self._request(event.owner, place), self._patient())
+
+    def _request(self, owner: str, place: Place) -> Request:
+        now = self.state.now_ns
+        arrived_ns, skips = now - place.waited_ns, place.skips
+        returned = self.ledger.returned(place.call_id, place.worker)
+        if returned is not None:
+            arrived_ns, skips = min(arrived_ns, returned[0]), max(skips, returned[1])
+        return Request(
+            owner=owner,
+            call_id=place.call_id,
+            worker=place.worker,
+            batch=place.batch,
+            sla_ns=place.sla_ns,
+            arrived_ns=arrived_ns,
+            deadline_ns=now + place.deadline_ns if place.deadline_ns else 0,
+            sequence=self._sequence,
+            skips=skips,
+            late=place.late,
+            avoid=frozenset(place.avoid),
+        )
+
+    def _enforce_limit(self, event: ev.Placed) -> None:
+        """The queue holds exactly its limit: who came last and found it full is refused."""
+        r = self.room.find(event.owner, event.place.call_id)
+        if r is None or len(self.room) <= self.tuning.queue_limit or r.sequence != self._sequence:
+            return
+        turns, turn_ns = self.records.turns, self.records.turn_ns
+        usual_s = turn_ns / turns / 1e9 if turns else 1.0
+        drained_s = len(self.room) * usual_s / max(1, len(self.state.slices))
+        low, high = _RETRY_AFTER_S
+        text = f"{self.tuning.queue_limit} calls wait for a slice already."
+        self.room.refuse(r, "queue_full", text, min(high, max(low, math.ceil(drained_s))))
+
+    def _cancelled(self, event: ev.Cancelled) -> None:
+        r = self.room.find(event.owner, event.call_id)
+        if r is not None:
+            self.room.leave(r)
+            return
+        b = self.ledger.of_call(event.owner, event.call_id)
+        if b is not None:
+            self.ledger.give_up(b, "cancelled by its owner")
+
+    def _released(self, event: ev.Released) -> None:
+        b = self.ledger.of_owner(event.owner, event.binding_id)
+        if b is not None:
+            self.ledger.give_up(b, "released by its owner")
+
+    def _owner_gone(self, event: ev.OwnerGone) -> None:
+        for r in self.room.of_owner(event.owner):
+            self.room.leave(r)
+        self.ledger.owner_gone(event.owner)
+
+    def _function_deleted(self, event: ev.FunctionDeleted) -> None:
+        for r in [*self.state.queue, *self.room.parked.values()]:
+            if r.function == event.function:
+                self.room.refuse(r, "not_found", f"{event.function} was deleted while its call waited.")
+        for worker in [worker for worker in self._rates if worker.rpartition("@")[0] == event.function]:
+            del self._rates[worker]
+
+    # ------------------------------------------------------------------ slices
+
+    def _reported(self, event: ev.SliceReported) -> None:
+        self._moved(self.topology.report(event.state))
+
+    def _turn_started(self, event: ev.TurnStarted) -> None:
+        b = self.ledger.bound.get(event.binding_id)
+        if b is not None:
+            b.reported = True
+            self.ledger.start(b)
+
+    def _turn_ended(self, event: ev.TurnEnded) -> None:
+        b = self.ledger.bound.get(event.binding_id)
+        if b is None:
+            return
+        g, r = b.slice, b.request
+        estimated_ns = b.turn_ns
+        took_ns = self.ledger.finish_turn(b)
+        if event.handover_ns > 0:
+            g.handover_ns += (event.handover_ns - g.handover_ns) * (0.2 if g.handover_ns else 1.0)
+        if took_ns <= 0 or b.adopted:
+            return
+        self.records.turned(took_ns, estimated_ns)
+        if self._learn is not None and event.calls > 0:
+            self._learn.learn_turn(r.worker, g.spec.gpcs, event.batch or r.batch, took_ns, event.calls, event.infer_ns)
+
+    def _loaded(self, event: ev.Loaded) -> None:
+        g = self.state.by_id.get(event.slice)
+        if g is None:
+            return
+        if event.code:
+            g.unforesee(event.worker)
+            return
+        if g.running is not None and g.running.request.worker == event.worker:
+            g.running.started_ns = event.now_ns  # its turn began with the load; only what follows is its time
+        for b in g.waiting:
+            if b.request.worker == event.worker:
+                b.ready_ns = min(b.ready_ns, max(event.now_ns, b.bound_ns + self.state.gap_ns(b.request)))
+        if self._learn is not None:
+            before = self._learn.held_bytes(event.worker)
+            self._learn.learn_load(event.worker, event.load_ns, event.held_bytes)
+            self._moved(event.held_bytes > before)
+
+    def _binding_ended(self, event: ev.BindingEnded) -> None:
+        b = self.ledger.bound.get(event.binding_id)
+        if b is None:
+            return
+        if event.code:
+            self.ledger.take_back(b, event.code, event.message or event.code)
+        else:
+            self.ledger.end(b)
+
+    def _moved(self, changed: bool) -> None:
+        """Slices or sizes may have changed: see who can wait for what."""
+        if changed and self.tuning.gaps:
+            self.room.sort_out(self._patient())
+
+    def _patient(self) -> bool:
+        started = self._started_ns if self._started_ns is not None else 0
+        return self.state.now_ns - started < self.tuning.start_grace_ns
+
+    # ------------------------------------------------------------------ time
+
+    def _tick(self, _event: ev.Tick) -> None:
+        self._moved(self.topology.keep_house() or bool(self.room.parked))
+        self.ledger.drop_orphans()
+
+    def _stalls_at(self, run: Bound) -> int:
+        beyond_ns = int(self.tuning.stall_factor * run.turn_ns)
+        return run.started_ns + max(self.tuning.stall_floor_ns, beyond_ns)
+
+    def _stall(self) -> None:
+        for g in self.state.slices:
+            run = g.running
+            if run is not None and not g.stalled and self.state.now_ns >= self._stalls_at(run):
+                self.ledger.stall(g)
+
+    # ------------------------------------------------------------------ decisions
+
+    def _policy_set(self, event: ev.PolicySet) -> None:
+        self.policy = event.policy
+
+    def _schedule(self) -> None:
+        """Ask the policy until it has nothing more to do. Each decision takes one from the queue, so this ends."""
+        while self.state.queue.head is not None:
+            decision = self.policy.decide(self.state)
+            if decision is None:
+                return
+            self._carry_out(decision)
+
+    def _carry_out(self, decision: Decision) -> None:
+        state, r, g = self.state, decision.request, decision.slice
+        now = state.now_ns
+        state.queue.overtake(r)
+        hit = r.worker in g.held
+        false_miss = not hit and any(other is not g for other in state.holders.of(r.worker))
+        load_ns = 0 if hit else state.estimates.load_ns(r.worker)
+        ready_ns = now + state.ready_ns(r, load_ns)
+        turn_ns = state.turn_ns(g, r)
+        b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns)
+        b.due_ns = max(g.free_at(now), ready_ns) + turn_ns
+        self.room.leave(r)
+        bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)
+        if not hit and self.tuning.gaps:
+            self._prepare(g, r)
+        self._out.append(bind)
+        self.ledger.enter(b)
+        self.records.placed(
+            Placement(
+                now, b.id, r.call_id, r.worker, g.id, hit, false_miss, decision.local,
+                bind.queued_ns, r.skips, decision.reason,
+            )
+        )  # fmt: skip
+
+    def _prepare(self, g: Slice, r: Request) -> None:
+        """A load will start on `g`: foresee its victims, and say first what had better stay."""
+        needed = self.state.estimates.held_bytes(r.worker)
+        if self.tuning.keep and g.free_bytes < needed and g.held:
+            self._out.append(Keep(f"{r.worker} needs room on {g.id}", g.id, g.spec.node, self._keep_items(g)))
+        g.foresee(r.worker, needed, self.state.now_ns)
+
+    def _keep_items(self, g: Slice) -> tuple[KeepItem, ...]:
+        here: dict[str, int] = {}
+        for b in g.waiting:
+            here[b.request.worker] = here.get(b.request.worker, 0) + 1
+        items = [
+            KeepItem(w, here.get(w, 0) + len(self.state.queue.workers.get(w, ())), self.calls_per_s(w)) for w in g.held
+        ]
+        items.sort(key=lambda item: (-item.queued, -item.calls_per_s, item.worker))
+        return tuple(items[:_KEEP_ITEMS])
+
+    def _bind(
+        self, b: Bound, reason: str, skips: int, *, false_miss: bool = False, local: bool = False, again: bool = False
+    ) -> Bind:
+        return Bind(
+            reason=reason,
+            binding_id=b.id,
+            request=b.request,
+            slice=b.slice.id,
+            node=b.slice.spec.node,
+            hit=b.hit,
+            false_miss=false_miss,
+            local=local,
+            queued_ns=b.bound_ns - b.request.arrived_ns,
+            skips=skips,
+            again=again,
+        )

@@ -1,0 +1,84 @@
+"""What the scheduler wants done. Every instruction says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.core.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """Anything to be done; `reason` is a sentence for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(Instruction):
+    """Give `request` a slice: sign a binding for its owner, and have the slice prepare.
+
+    `local`: it joins the local queue of a busy slice. `hit`: its worker is there or loading there.
+    `again`: the owner asked a second time; the binding exists, only the answer is repeated.
+    """
+
+    binding_id: str
+    request: Request
+    slice: str
+    node: str
+    hit: bool
+    false_miss: bool
+    local: bool
+    queued_ns: int
+    skips: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Instruction):
+    """Tell the owner that its call gets no slice; `code` is one of proto.types.errors."""
+
+    owner: str
+    call_id: str
+    code: str
+    message: str
+    retry_after_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unbind(Instruction):
+    """Tell the slice's node that a binding is over; what waits for a turn with it fails with `code`."""
+
+    binding_id: str
+    slice: str
+    node: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class TellOwner(Instruction):
+    """Tell the owner that its binding was taken back. A call that still needs one is placed again by
+    whoever carries it, and keeps its arrival time and its skips."""
+
+    owner: str
+    call_id: str
+    binding_id: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepItem:
+    """How much one worker is wanted: calls that wait for it, and calls a second of late."""
+
+    worker: str
+    queued: int
+    calls_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Keep(Instruction):
+    """What the choice of victims on this slice should know, sent ahead of a load that must evict."""
+
+    slice: str
+    node: str
+    items: tuple[KeepItem, ...]

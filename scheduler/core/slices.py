@@ -1,0 +1,222 @@
+"""One slice as the scheduler knows it: what it holds, what is bound to it, when it will be free.
+
+The truth is with the GPU manager and comes as reports; between two reports the core foresees what its
+own bindings do there (a worker comes, the least recently used go), and the next report that shows the
+worker replaces what was foreseen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from proto.types.slices import SHARED_POOL, SliceSpec, SliceState, WorkerStatus
+from scheduler.core.requests import Request
+from scheduler.core.tuning import Tuning
+
+
+class Stage(Enum):
+    """How far a binding is at its slice."""
+
+    WAITING = "waiting"  # no turn yet
+    TURN = "turn"  # occupies the slice
+    PASSED = "passed"  # gave its turn back; may take another
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A binding that has not ended. `turn_ns`, `ready_ns` and `due_ns` are estimates made when it was bound:
+    how long it occupies the slice, when its Infer comes, when it should be done."""
+
+    id: str
+    request: Request
+    slice: Slice
+    hit: bool
+    bound_ns: int
+    load_ns: int
+    turn_ns: int
+    ready_ns: int
+    due_ns: int = 0
+    stage: Stage = Stage.WAITING
+    started_ns: int = 0
+    arrived: bool = False  # its Infer waits at the slice
+    reported: bool = False  # a report has shown it
+    adopted: bool = False  # found in a report, made by an earlier scheduler
+    orphaned_ns: int = -1  # since when it has had no living owner; -1: it has one
+
+
+class Holders:
+    """Which slices hold a worker: worker key -> slices by index."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, Slice]] = {}
+
+    def of(self, worker: str) -> list[Slice]:
+        """The slices that hold it, lowest index first."""
+        held = self._of.get(worker)
+        if not held:
+            return []
+        return sorted(held.values(), key=lambda g: g.index) if len(held) > 1 else list(held.values())
+
+    def add(self, worker: str, g: Slice) -> None:
+        """`g` holds `worker` now."""
+        self._of.setdefault(worker, {})[g.id] = g
+
+    def discard(self, worker: str, g: Slice) -> None:
+        """`g` no longer holds `worker`."""
+        held = self._of.get(worker)
+        if held is not None:
+            held.pop(g.id, None)
+            if not held:
+                del self._of[worker]
+
+
+@dataclass(slots=True)
+class _Foreseen:
+    worker: str
+    held_bytes: int
+    victims: tuple[str, ...]
+    since_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class Slice:
+    """See the module. `held` maps worker key -> bytes in LRU order, least recently used first."""
+
+    spec: SliceSpec
+    index: int
+    tuning: Tuning
+    holders: Holders
+    pool: str = SHARED_POOL
+    lost_ns: int = -1  # since when it is lost; -1: it is there
+    given_up: bool = False  # lost for so long that its bindings were taken back
+    stalled: bool = False
+    heard_ns: int = 0
+    sequence: int = -1
+    handover_ns: float = 0.0
+    held: dict[str, int] = field(default_factory=dict)
+    used_bytes: int = 0
+    loading: frozenset[str] = frozenset()
+    running: Bound | None = None
+    waiting: list[Bound] = field(default_factory=list)  # in the order they were bound: the local queue
+    bound: dict[str, Bound] = field(default_factory=dict)  # all that have not ended, passed ones too
+    busy_ns: int = 0  # turns so far
+    _foreseen: list[_Foreseen] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """The slice's name."""
+        return self.spec.id
+
+    @property
+    def open(self) -> bool:
+        """Whether anything may be bound to it now."""
+        return self.lost_ns < 0 and not self.stalled
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that is free without evicting anything."""
+        return self.spec.memory_bytes - self.used_bytes
+
+    # ------------------------------------------------------------------ time
+
+    def free_at(self, now_ns: int) -> int:
+        """When it should have done all that is bound to it; `now_ns` if it should have already."""
+        at = now_ns
+        run = self.running
+        if run is not None:
+            end = run.started_ns + run.turn_ns
+            if end < now_ns:  # an overrun: what has run beyond the estimate counts again
+                end = now_ns + (now_ns - end) if self.tuning.raise_overruns else now_ns
+            at = end
+        for b in self.waiting:
+            if not self.tuning.gaps or b.arrived:
+                at += b.turn_ns
+            elif b.request.worker in self.loading or now_ns < b.due_ns:
+                at = max(at, b.ready_ns) + b.turn_ns
+        return at
+
+    def remaining(self, now_ns: int) -> int:
+        """Nanoseconds until `free_at`."""
+        return self.free_at(now_ns) - now_ns
+
+    def ahead_ns(self, gap_ns: int) -> int:
+        """How long before it is free the next binding should be made, so that its Infer already waits."""
+        limit = self.tuning.ahead_limit_ns
+        return min(limit, max(self.tuning.ahead_floor_ns, int(self.handover_ns)) + gap_ns) if limit else 0
+
+    # ------------------------------------------------------------------ memory
+
+    def victims(self, needed_bytes: int) -> tuple[str, ...]:
+        """Who would go for a load of `needed_bytes`: least recently used first, until it fits."""
+        free, gone = self.free_bytes, []
+        turn = self.running.request.worker if self.running is not None else ""
+        for worker, held_bytes in self.held.items():
+            if free >= needed_bytes:
+                break
+            if worker == turn or worker in self.loading:
+                continue
+            free += held_bytes
+            gone.append(worker)
+        return tuple(gone)
+
+    def foresee(self, worker: str, held_bytes: int, now_ns: int) -> tuple[str, ...]:
+        """A miss was bound: its worker comes, its victims (returned) go."""
+        victims = self.victims(held_bytes)
+        self._foreseen.append(_Foreseen(worker, held_bytes, victims, now_ns))
+        for victim in victims:
+            self._drop(victim)
+        self._hold(worker, held_bytes)
+        return victims
+
+    def unforesee(self, worker: str) -> None:
+        """The load did not come to be."""
+        if any(f.worker == worker for f in self._foreseen):
+            self._foreseen = [f for f in self._foreseen if f.worker != worker]
+            self._drop(worker)
+
+    def touch(self, worker: str) -> None:
+        """Its worker was used just now."""
+        held_bytes = self.held.pop(worker, None)
+        if held_bytes is not None:
+            self.held[worker] = held_bytes
+
+    def take_report(self, state: SliceState, now_ns: int, foresight_ns: int) -> None:
+        """Replace what is known of the memory by what the GPU manager says, but for loads it has not begun."""
+        reported = {worker.key: worker.held_bytes for worker in state.workers}
+        self.loading = frozenset(w.key for w in state.workers if w.status is WorkerStatus.LOADING)
+        self._foreseen = [f for f in self._foreseen if f.worker not in reported and now_ns - f.since_ns < foresight_ns]
+        for f in self._foreseen:
+            for victim in f.victims:
+                reported.pop(victim, None)
+            reported[f.worker] = f.held_bytes
+        for worker in [w for w in self.held if w not in reported]:
+            self._drop(worker)
+        for worker in reported:
+            if worker not in self.held:
+                self.holders.add(worker, self)
+        self.held = reported
+        self.used_bytes = sum(reported.values())
+
+    def clear(self) -> None:
+        """Nothing is held any more."""
+        for worker in list(self.held):
+            self._drop(worker)
+        self._foreseen.clear()
+        self.loading = frozenset()
+
+    def hold(self, worker: str, held_bytes: int) -> None:
+        """The worker is there, as a scenario's preloaded models are."""
+        self._hold(worker, held_bytes)
+
+    def _hold(self, worker: str, held_bytes: int) -> None:
+        self._drop(worker)
+        self.held[worker] = held_bytes
+        self.used_bytes += held_bytes
+        self.holders.add(worker, self)
+
+    def _drop(self, worker: str) -> None:
+        held_bytes = self.held.pop(worker, None)
+        if held_bytes is not None:
+            self.used_bytes -= held_bytes
+            self.holders.discard(worker, self)

@@ -1,0 +1,122 @@
+"""What a policy sees: the queue, the slices, the estimates, and the papers' terms over them."""
+
+from __future__ import annotations
+
+from proto.types.slices import SHARED_POOL
+from scheduler.core.estimates import Estimates
+from scheduler.core.requests import GlobalQueue, Request
+from scheduler.core.slices import Holders, Slice
+from scheduler.core.tuning import Tuning
+
+
+class State:
+    """`slices` are ordered by index, the last tie-breaker everywhere; `now_ns` is the current event's time."""
+
+    def __init__(self, estimates: Estimates, tuning: Tuning) -> None:
+        self.estimates = estimates
+        self.tuning = tuning
+        self.now_ns = 0
+        self.queue = GlobalQueue()
+        self.slices: list[Slice] = []
+        self.by_id: dict[str, Slice] = {}
+        self.holders = Holders()
+
+    # ------------------------------------------------------------------ who may go where
+
+    def serves(self, g: Slice, worker: str) -> bool:
+        """Whether the slice's pool is for this worker's function: every slice is shared or reserved."""
+        return g.pool == SHARED_POOL or g.pool == f"reserved:{worker.rpartition('@')[0]}"
+
+    def may(self, g: Slice, r: Request) -> bool:
+        """Whether `r` may be bound to `g` at all now; a slice it failed on is avoided while another would do."""
+        if not g.open or not self.serves(g, r.worker):
+            return False
+        return not r.avoid or g.id not in r.avoid or not self._elsewhere(r)
+
+    def fits(self, g: Slice, r: Request) -> bool:
+        """Whether the worker fits the empty slice."""
+        return self.estimates.held_bytes(r.worker) <= g.spec.memory_bytes
+
+    def _elsewhere(self, r: Request) -> bool:
+        return any(g.open and g.id not in r.avoid and self.serves(g, r.worker) and self.fits(g, r) for g in self.slices)
+
+    # ------------------------------------------------------------------ idle and busy
+
+    def idle(self, g: Slice, r: Request) -> bool:
+        """Whether `g` counts as idle for `r`: nothing to do, or (live) nothing once r's first call would come."""
+        return self.may(g, r) and self._idle(g, r)
+
+    def _idle(self, g: Slice, r: Request) -> bool:
+        if g.running is None and not g.waiting:
+            return True
+        if not self.tuning.ahead_limit_ns:
+            return g.running is None and self.tuning.gaps and g.remaining(self.now_ns) <= 0
+        return g.remaining(self.now_ns) <= g.ahead_ns(self.gap_ns(r))
+
+    def any_idle(self) -> bool:
+        """Whether some slice may count as idle for somebody."""
+        limit = self.tuning.ahead_limit_ns
+        for g in self.slices:
+            if g.open and (
+                (g.running is None and not g.waiting)
+                or ((limit or self.tuning.gaps) and g.remaining(self.now_ns) <= limit)
+            ):
+                return True
+        return False
+
+    def any_idle_for(self, r: Request) -> bool:
+        """Whether some slice counts as idle for `r`, though it may not fit there."""
+        return any(self.idle(g, r) for g in self.slices)
+
+    def first_hit(self) -> tuple[Request, Slice] | None:
+        """The oldest request whose worker is on an idle slice, and that slice: soonest free, lowest index."""
+        best: tuple[Request, Slice] | None = None
+        rank: tuple[tuple[int, int], int, int] | None = None
+        limit = self.tuning.ahead_limit_ns
+        for g in self.slices:
+            if not g.open:
+                continue
+            left = g.remaining(self.now_ns) if g.running is not None or g.waiting else 0
+            if left > limit:
+                continue
+            waiting, held = self.queue.workers, g.held
+            for worker in held if len(held) < len(waiting) else waiting:
+                if worker not in held or worker not in waiting:
+                    continue
+                r = next((r for r in waiting[worker] if self.idle(g, r)), None)
+                if r is not None and (rank is None or (r.order, left, g.index) < rank):
+                    best, rank = (r, g), (r.order, left, g.index)
+        return best
+
+    def roomiest_idle(self, r: Request) -> Slice | None:
+        """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""
+        fitting = [g for g in self.slices if self.idle(g, r) and self.fits(g, r)]
+        return min(fitting, key=lambda g: (max(0, g.remaining(self.now_ns)), -g.free_bytes, g.index), default=None)
+
+    def busy_holders(self, r: Request) -> list[Slice]:
+        """Slices that hold the worker and are not idle, lowest index first."""
+        return [g for g in self.holders.of(r.worker) if self.may(g, r) and not self._idle(g, r)]
+
+    # ------------------------------------------------------------------ times
+
+    def gap_ns(self, r: Request) -> int:
+        """From the binding to the first call: a late binding's call waits already."""
+        return 0 if r.late or not self.tuning.gaps else self.estimates.gap_ns(r.worker)
+
+    def turn_ns(self, g: Slice, r: Request) -> int:
+        """How long `r` occupies `g`."""
+        return self.estimates.turn_ns(r.worker, g.spec.gpcs, r.batch)
+
+    def ready_ns(self, r: Request, load_ns: int) -> int:
+        """From now until the first call can run, on a slice that is free: its gap and its load (0 on a hit)."""
+        gap_ns = self.gap_ns(r)
+        return max(gap_ns, load_ns) if self.tuning.overlap_load else gap_ns + load_ns
+
+    def finish_hit(self, g: Slice, r: Request) -> int:
+        """finish_hit(g, r): the wait at a busy holder, and the inference."""
+        return max(g.remaining(self.now_ns), self.ready_ns(r, 0)) + self.turn_ns(g, r)
+
+    def finish_miss(self, g: Slice, r: Request) -> int:
+        """finish_miss(r) on idle `g`: load and inference."""
+        load_ns = self.ready_ns(r, self.estimates.load_ns(r.worker))
+        return max(g.remaining(self.now_ns), load_ns) + self.turn_ns(g, r)

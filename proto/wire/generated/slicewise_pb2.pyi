@@ -451,10 +451,12 @@ class AdmitAnswer(_message.Message):
     def __init__(self, victims: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("digest",)
+    __slots__ = ("digest", "function")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
     digest: str
-    def __init__(self, digest: _Optional[str] = ...) -> None: ...
+    function: str
+    def __init__(self, digest: _Optional[str] = ..., function: _Optional[str] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("header", "data", "last")

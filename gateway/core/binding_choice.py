@@ -6,20 +6,30 @@ slice's order until the first call comes. So it pays only where that call comes 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Protocol
 
 # A gap below this is noise beside the hops of an invocation, whatever the load takes.
 SHORT_GAP_NS = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerHint:
-    """What the scheduler last said of a worker: its usual gap and load, and what its policy needs."""
+class WorkerHint(Protocol):
+    """What the scheduler last said of a worker: its usual gap and load (nanoseconds), and what its policy needs."""
 
-    gap_ns: int = 0
-    load_ns: int = 0
-    known: bool = False
-    policy_needs_batch: bool = False
+    @property
+    def gap_ns(self) -> int:
+        """From the start of an invocation to its first model call."""
+
+    @property
+    def load_ns(self) -> int:
+        """From nothing to a worker that can run."""
+
+    @property
+    def known(self) -> bool:
+        """False before the first call was seen."""
+
+    @property
+    def policy_needs_batch(self) -> bool:
+        """Whether the policy cannot place a request of unknown batch size."""
 
 
 def binds_early(hint: WorkerHint | None, batch: int) -> tuple[bool, str]:

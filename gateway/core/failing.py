@@ -37,7 +37,9 @@ def answer(error: SlicewiseError) -> Answer:
         wait_s = error.retry_after_s if error.retry_after_s else _DEFAULT_RETRY_AFTER_S
         # Retry-After is whole seconds; rounding down would bring the client back too early.
         headers.append(("Retry-After", str(max(1, math.ceil(wait_s)))))
-    return Answer(status, tuple(headers), (error.message + "\n").encode())
+    # The text of a 401 is compared by clients; everything else ends its line for people with a terminal.
+    body = error.message if status == 401 else error.message + "\n"
+    return Answer(status, tuple(headers), body.encode())
 
 
 def not_yet(what: str) -> SlicewiseError:

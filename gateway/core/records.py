@@ -17,7 +17,7 @@ _REVISION_DIGITS = 12
 
 @dataclass(frozen=True)
 class FunctionRecord:
-    """One deployed function. `generation` counts its deploys, `created_at` is RFC 3339 in UTC."""
+    """One deployed function. `generation` grows with every deploy, `created_at` is RFC 3339 in UTC."""
 
     deployment: Deployment
     revision: str

@@ -1,0 +1,93 @@
+"""One invocation's own state, from its first byte to its last."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+
+from uvicorn._types import HTTPScope
+
+from gateway.core import forwarding, invocation
+from gateway.core.forwarding import Headers
+from gateway.core.invocation import Phase
+from gateway.service.entries import Entry
+
+SERVED_BY = b"slicewise"
+
+
+class Call:
+    """What is known of a call; `timer` is its one deadline, moved from phase to phase."""
+
+    __slots__ = (
+        "_loop",
+        "answered",
+        "call_id",
+        "entry",
+        "headers",
+        "limit_s",
+        "method",
+        "own",
+        "path",
+        "phase",
+        "request_headers",
+        "started_s",
+        "target",
+        "timer",
+    )
+
+    def __init__(self, scope: HTTPScope, path: bytes) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.started_s = self._loop.time()
+        self.request_headers: Headers = list(scope["headers"])
+        self.method = scope["method"]
+        self.path = path
+        self.target = forwarding.target(path, scope["query_string"])
+        self.call_id = invocation.call_id(forwarding.find(self.request_headers, forwarding.CALL_ID), "") or str(
+            uuid.uuid4()
+        )
+        call_id = self.call_id.encode()
+        start_time = str(time.time_ns()).encode()
+        client = scope["client"]
+        self.headers = forwarding.to_function(
+            self.request_headers,
+            call_id,
+            start_time,
+            client[0].encode() if client else b"",
+            scope["scheme"].encode(),
+        )
+        self.own: Headers = [
+            (forwarding.CALL_ID, call_id),
+            (forwarding.START_TIME, start_time),
+            (forwarding.SERVED_BY, SERVED_BY),
+        ]
+        self.entry: Entry
+        self.timer: asyncio.Timeout
+        self.phase = Phase.BODY
+        self.limit_s = 0.0
+        self.answered = False
+
+    def enter(self, phase: Phase, limit_s: float | None = None) -> None:
+        """Go on to a phase; with `limit_s` the deadline is that long from now."""
+        self.phase = phase
+        if limit_s is not None:
+            self.limit_s = limit_s
+            self.timer.reschedule(self._loop.time() + limit_s)
+
+    def left_s(self) -> float:
+        """Seconds until the deadline."""
+        when = self.timer.when()
+        return max(0.0, when - self._loop.time()) if when is not None else 0.0
+
+    def taken_s(self) -> float:
+        """Seconds since the call came in."""
+        return self._loop.time() - self.started_s
+
+    def header(self, name: bytes) -> bytes:
+        """The first value of a request header, b"" without it."""
+        return forwarding.find(self.request_headers, name)
+
+    def length(self) -> int | None:
+        """The Content-Length the caller announced."""
+        given = self.header(b"content-length")
+        return int(given) if given.isdigit() else None

@@ -1,0 +1,79 @@
+"""A GPU function's call: the whole body first, then a replica, then perhaps a slice, then the broker.
+
+The binding is released whatever happens; cancelling at any point (the caller left, the deadline
+passed) withdraws a request for a slice and closes the connection to the broker, which frees the rest.
+"""
+
+from __future__ import annotations
+
+from uvicorn._types import ASGISendCallable
+
+from gateway.core import forwarding, invocation
+from gateway.core.forwarding import Headers
+from gateway.core.invocation import Phase
+from gateway.service.call import Call
+from gateway.service.client import Client
+from gateway.service.entries import Replica
+from gateway.service.metrics import Metrics
+from gateway.service.placing import Placer
+from gateway.service.sending import Sender
+from gateway.service.spool import Spool, Spooled
+from gateway.service.upstream import Answer
+from proto.wire.calls import Bound
+
+_QUEUE, _LOAD, _INFER = (b"x-slicewise-queue-seconds", b"x-slicewise-load-seconds", b"x-slicewise-infer-seconds")
+
+
+class GpuPath:
+    """Serves calls of functions that bear the GPU flag."""
+
+    def __init__(self, sender: Sender, spool: Spool, placer: Placer, metrics: Metrics) -> None:
+        self._sender = sender
+        self._spool = spool
+        self._placer = placer
+        self._metrics = metrics
+
+    async def serve(self, call: Call, client: Client, send: ASGISendCallable) -> int:
+        """The status that was sent; raises Gone, Unreachable's successors, SlicewiseError, TimeoutError."""
+        batch = invocation.batch(call.header(forwarding.BATCH))
+        sla_ns = invocation.sla_ns(call.header(forwarding.SLA), call.entry.record.sla_ns)
+        spooled = await self._spool.take(client, call.length())
+        try:
+            client.watch()
+            replica = await self._sender.secure(call)
+            answer = await self._bound(call, replica, spooled, batch, sla_ns, send)
+        finally:
+            spooled.close()
+        self._measure(call, answer)
+        return answer.status
+
+    async def _bound(
+        self, call: Call, replica: Replica, spooled: Spooled, batch: int, sla_ns: int, send: ASGISendCallable
+    ) -> Answer:
+        record = call.entry.record
+        bound: Bound | None = None
+        # A replica of an older generation runs older code: only its own broker knows what to ask for.
+        if replica.generation >= record.generation and self._placer.pays(record.worker, batch):
+            call.enter(Phase.QUEUE)
+            waited_ns = int(call.taken_s() * 1e9)
+            bound = await self._placer.place(call.call_id, record.worker, batch, sla_ns, waited_ns, call.left_s())
+        try:
+            call.enter(Phase.CALL)
+            extra: Headers = [(forwarding.DEADLINE, b"%.6f" % call.left_s())]
+            if bound is not None:
+                extra.append((forwarding.BINDING, bound.token.encode()))
+                extra.append((forwarding.QUEUED, b"%.6f" % (bound.queued_ns / 1e9)))
+            return await self._sender.send(call, replica, extra, spooled.body(), spooled.length, send)
+        finally:
+            if bound is not None:
+                self._placer.release(bound)
+
+    def _measure(self, call: Call, answer: Answer) -> None:
+        seconds = {_QUEUE: 0.0, _LOAD: 0.0, _INFER: 0.0}
+        for name, value in answer.headers:
+            if name in seconds:
+                try:
+                    seconds[name] = float(value)
+                except ValueError:
+                    continue
+        self._metrics.phases(call.entry.full_name, seconds[_QUEUE], seconds[_LOAD], seconds[_INFER], call.taken_s())

@@ -1,0 +1,75 @@
+"""Sending a call to a replica: another one if the first cannot be reached, within a budget."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from uvicorn._types import ASGISendCallable
+
+from gateway.core import forwarding
+from gateway.core.forwarding import Headers
+from gateway.core.invocation import Phase
+from gateway.service import answering
+from gateway.service.call import Call
+from gateway.service.entries import Replica
+from gateway.service.securing import Securer
+from gateway.service.upstream import Answer, Body, Unreachable, Upstream
+from proto.types.errors import SlicewiseError
+
+# Attempts after the first when a replica cannot be reached; it may be restarting, so there is a short pause.
+RETRIES = 2
+_FIRST_PAUSE_S = 0.05
+
+
+class Sender:
+    """`wake_timeout_s` bounds the wait for a replica, `upstream_timeout_s` everything after it."""
+
+    def __init__(self, securer: Securer, upstream: Upstream, wake_timeout_s: float, upstream_timeout_s: float) -> None:
+        self._securer = securer
+        self._upstream = upstream
+        self._wake_timeout_s = wake_timeout_s
+        self._upstream_timeout_s = upstream_timeout_s
+
+    async def secure(self, call: Call) -> Replica:
+        """The replica for a call; from its return on the invocation's own deadline runs."""
+        replica = self._securer.now(call.entry)
+        if replica is None:
+            call.enter(Phase.START, self._wake_timeout_s)
+            replica = await self._securer.wait(call.entry)
+        call.enter(Phase.CALL, self._upstream_timeout_s)
+        return replica
+
+    async def send(
+        self, call: Call, replica: Replica, extra: Headers, body: Body, length: int | None, send: ASGISendCallable
+    ) -> Answer:
+        """Send the call to `replica` and pass the answer on as it is produced; the answer, read to its end.
+
+        Raises SlicewiseError `unavailable` when no replica could be reached. `body` is only begun once
+        a connection stands, so it may be one that can be iterated once.
+        """
+        avoid: set[str] = set()
+        headers = call.headers + extra if extra else call.headers
+        for attempt in range(RETRIES + 1):
+            replica.in_flight += 1
+            answer: Answer | None = None
+            try:
+                answer = await self._upstream.send(replica.address, call.method, call.target, headers, body, length)
+                await self._pass_on(call, answer, send)
+                return answer
+            except Unreachable:
+                avoid.add(replica.id)
+            finally:
+                replica.in_flight -= 1
+                if answer is not None:
+                    answer.close()
+            if attempt < RETRIES:
+                await asyncio.sleep(_FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))
+                replica = await self._securer.wait(call.entry, avoid)
+        raise SlicewiseError("unavailable", f"No replica of {call.entry.full_name} accepts connections.")
+
+    async def _pass_on(self, call: Call, answer: Answer, send: ASGISendCallable) -> None:
+        request_type = call.header(b"content-type")
+        call.answered = True
+        headers = forwarding.to_client(answer.headers, call.own, request_type, answer.status)
+        await answering.stream(send, answer, headers)

@@ -1,0 +1,182 @@
+"""The watchdog in front of a function: a raw ASGI application, one a replica.
+
+It counts calls in flight, keeps limits, holds calls until the function really serves, sees clients
+leave, and passes everything else on unchanged. What a GPU function needs beside that is in `invocations`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from functions.service import durations
+from functions.service.broker.guard import Guard, Receive
+from functions.service.broker.invocations import Invocations
+from functions.service.broker.messages import Reply, Request, Send
+from functions.service.broker.upstream import Connection, Upstream, UpstreamError
+from functions.service.orders import BrokerOrder
+from proto.types.errors import SlicewiseError
+
+# How long a broken connection waits for the news of what ended the process behind it.
+NEWS_S = 0.5
+
+
+class Broker:
+    """State of one replica as its broker sees it, and the application itself."""
+
+    def __init__(self, order: BrokerOrder, upstream: Upstream, invocations: Invocations | None) -> None:
+        self._order = order
+        self._upstream = upstream
+        self._invocations = invocations
+        self._host = f"{order.upstream_host}:{order.upstream_port}".encode() if order.upstream_host else b"function"
+        self.in_flight = 0
+        self.last_request = time.monotonic()
+        self.serving = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.gone_why = ""
+        self.draining = False
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        reply = Reply(send, time.monotonic_ns())
+        if scope["path"] in ("/_/health", "/_/ready"):
+            await self._health(scope, reply)
+            return
+        limit = self._order.max_inflight
+        if limit and self.in_flight >= limit:
+            text = f"Concurrent request limit exceeded. Max concurrent requests: {limit}"
+            await reply.text(429, text, [(b"x-openfaas-internal", b"faas-middleware")])
+            return
+        self.in_flight += 1
+        try:
+            await self._serve(Request(scope), receive, reply)
+        finally:
+            self.in_flight -= 1
+            self.last_request = time.monotonic()
+
+    async def _health(self, scope: MutableMapping[str, Any], reply: Reply) -> None:
+        limit = self._order.max_inflight
+        if scope["method"] != "GET":
+            await reply.text(405, "Method Not Allowed")
+        elif not self.serving.is_set() or self.draining:
+            await reply.text(503, self.gone_why or "Service Unavailable")
+        elif scope["path"] == "/_/ready" and limit and self.in_flight >= limit:
+            await reply.text(429, "Too Many Requests")
+        else:
+            await reply.text(200, "OK")
+
+    async def _serve(self, request: Request, receive: Receive, reply: Reply) -> None:
+        limit_s = self._order.exec_timeout_s
+        if request.timeout:  # may shorten the limit, never lengthen it
+            asked_s = durations.seconds(request.timeout, 0.0)
+            limit_s = min(limit_s or asked_s, asked_s or limit_s)
+        guard = Guard(receive)
+        if limit_s > 0:
+            guard.limit(limit_s, "exec_timeout")
+        try:
+            if not self.serving.is_set():
+                await self._until_serving()
+            if self._invocations is not None:
+                reply.invocation = self._invocations.begin(request.platform)
+            await self._exchange(request, guard, receive, reply)
+        except asyncio.CancelledError:
+            reason = guard.caught()
+            if not reason:
+                raise
+            if reason != "disconnect":  # else nobody is there to be told
+                await reply.refuse(self._given_up(reason, limit_s))
+        except UpstreamError as error:
+            await reply.refuse(await self._what_died(error))
+        except SlicewiseError as error:
+            await reply.refuse(error)
+        finally:
+            guard.close()
+            if reply.invocation is not None:
+                reply.invocation.finish()
+
+    def _given_up(self, reason: str, limit_s: float) -> SlicewiseError:
+        if reason == "exec_timeout":
+            return SlicewiseError("deadline_exec", f"The function did not answer within exec_timeout ({limit_s:g} s).")
+        text = f"The body did not arrive within read_timeout ({self._order.read_timeout_s:g} s)."
+        return SlicewiseError("body_cut", text)
+
+    async def _until_serving(self) -> None:
+        limit_s = self._order.start_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self.serving.wait()
+        except TimeoutError:
+            why = self.gone_why or "It is still starting."
+            raise SlicewiseError("not_ready", f"The function was not ready within {limit_s:g} s. {why}", 5.0) from None
+
+    async def _what_died(self, error: UpstreamError) -> SlicewiseError:
+        try:
+            async with asyncio.timeout(NEWS_S):
+                await self.gone.wait()
+        except TimeoutError:
+            return SlicewiseError("function_died", str(error))
+        return SlicewiseError("function_died", f"The function died during the call. {self.gone_why}".strip())
+
+    async def _exchange(self, request: Request, guard: Guard, receive: Receive, reply: Reply) -> None:
+        """One request to the function and its answer back."""
+        body, more = b"", False
+        if request.has_body:
+            reading = guard.limit(self._order.read_timeout_s or 1e9, "read_timeout")
+            body, more = await _piece(receive, guard)
+            if not more:
+                reading.cancel()
+        connection = await self._upstream.take()
+        upload: asyncio.Task[None] | None = None
+        try:
+            head = request.head(self._host, reply.invocation.token if reply.invocation is not None else b"")
+            if more or request.chunked:
+                connection.begin(head, request.is_head)
+                # The function may answer before it has read everything, so both directions run at once.
+                upload = asyncio.create_task(_upload(connection, receive, guard, body, more, request.chunked))
+                upload.add_done_callback(lambda _: reading.cancel())
+            else:
+                connection.begin(head + body if body else head, request.is_head)
+                guard.watch_client()
+            await connection.wait_for_head()
+            await reply.start(connection)
+            while True:
+                data, last = connection.take(), connection.complete
+                if data or last:
+                    await reply.more(data, last)
+                if last:
+                    break
+                if not data:
+                    await connection.wait_for_more()
+        finally:
+            if upload is not None and not upload.done():
+                upload.cancel()
+                connection.close()
+            self._upstream.give_back(connection)
+
+
+async def _piece(receive: Receive, guard: Guard) -> tuple[bytes, bool]:
+    """(bytes, whether more will come) of the client's body; a client that leaves ends the call."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        guard.trip("disconnect")
+        await asyncio.sleep(3600)  # ended at once by the guard
+    return message.get("body", b""), message.get("more_body", False)
+
+
+async def _upload(
+    connection: Connection, receive: Receive, guard: Guard, body: bytes, more: bool, chunked: bool
+) -> None:
+    try:
+        while True:
+            if body:
+                await connection.write(b"%x\r\n%s\r\n" % (len(body), body) if chunked else body)
+            if not more:
+                break
+            body, more = await _piece(receive, guard)
+        if chunked:
+            await connection.write(b"0\r\n\r\n")
+    except UpstreamError:
+        return  # the answering side knows more
+    guard.watch_client()

@@ -1,0 +1,122 @@
+"""A broker's process: its loop, its HTTP server, and the conversation with the host.
+
+Imported by the broker zygote; nothing here makes a socket, a loop or a gRPC object before `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import time
+
+import uvicorn
+import uvloop
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from functions.service.broker.app import Broker
+from functions.service.broker.upstream import Upstream, UpstreamError
+from functions.service.orders import BrokerOrder
+from proto.wire import frames, journal
+
+log = logging.getLogger(__name__)
+
+PROBE_FIRST_S, PROBE_LIMIT_S = 0.01, 0.1
+BACKLOG = 2048
+KEEP_ALIVE_S = 90  # longer than any client of ours keeps an idle connection, so that it is the one to close
+
+
+def run(order: BrokerOrder, control: socket.socket) -> int:
+    """Serve until the host says stop or goes away; returns the exit status."""
+    journal.configure(f"broker:{order.replica}", "WARNING")
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    return int(uvloop.run(_serve(order, control)))
+
+
+async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
+    control = frames.FrameConnection(control_socket)
+    stop = asyncio.Event()
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((order.address, 0))
+    upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
+    invocations = None
+    broker = Broker(order, upstream, invocations)
+    config = uvicorn.Config(
+        broker,  # type: ignore[arg-type]
+        loop="none",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    config.load()
+    # uvicorn's own Server would wake ten times a second in every idle replica; its protocol is all we need.
+    state = ServerState()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), sock=listener, backlog=BACKLOG)
+    await control.send({"listening": listener.getsockname()[1]})
+    host = asyncio.create_task(_obey(order, control, broker, upstream, stop), name="host")
+    await stop.wait()
+    host.cancel()
+    server.close()
+    return 0
+
+
+async def _obey(
+    order: BrokerOrder, control: frames.FrameConnection, broker: Broker, upstream: Upstream, stop: asyncio.Event
+) -> None:
+    """Carry out what the host tells; its end is ours."""
+    watching: asyncio.Task[None] | None = None
+    draining: asyncio.Task[None] | None = None
+    with contextlib.suppress(frames.FrameError):
+        while True:
+            header, fds = await control.receive()
+            frames.close_fds(fds)
+            if "started" in header:
+                broker.gone.clear()
+                watching = asyncio.create_task(_until_serving(control, broker, upstream), name="readiness")
+            elif "gone" in header:
+                if watching is not None:
+                    watching.cancel()
+                broker.gone_why = header["gone"]
+                broker.serving.clear()
+                broker.gone.set()
+                upstream.forget()
+            elif "drain" in header and draining is None:
+                draining = asyncio.create_task(_drain(control, broker, header["drain"]), name="drain")
+    stop.set()
+
+
+async def _until_serving(control: frames.FrameConnection, broker: Broker, upstream: Upstream) -> None:
+    """Ask the function until it listens, then tell the host that it serves."""
+    pause = PROBE_FIRST_S
+    while True:
+        try:
+            await upstream.probe()
+            break
+        except UpstreamError:
+            await asyncio.sleep(pause)
+            pause = min(PROBE_LIMIT_S, pause * 1.5)
+    broker.gone_why = ""
+    broker.serving.set()
+    await control.send({"ready": True})
+
+
+async def _drain(control: frames.FrameConnection, broker: Broker, quiet_s: float) -> None:
+    """Tell the host when nothing is in flight and nobody has called for a while."""
+    broker.draining = True
+    since = time.monotonic()
+    while broker.in_flight or time.monotonic() - max(since, broker.last_request) < quiet_s:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)  # rare, and cheaper than an event for every call
+    await control.send({"drained": True})

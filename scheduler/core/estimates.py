@@ -100,10 +100,15 @@ class Profiles:
         tensors = sum(known.tensor_bytes.values())
         return tensors + GUESSED_OVERHEAD_BYTES if tensors else 0
 
-    def known(self, worker: str) -> bool:
-        """Whether a call of it has been measured."""
+    def measured_bytes(self, worker: str) -> int:
+        """What the worker held when it was last measured, 0 if it never was."""
         known = self._known.get(worker)
-        return known is not None and bool(known.turn)
+        return known.held_bytes if known is not None else 0
+
+    def known(self, worker: str) -> bool:
+        """Whether an invocation of it has been measured, its gap included."""
+        known = self._known.get(worker)
+        return known is not None and bool(known.gap.samples)
 
     def loaded(self, worker: str) -> bool:
         """Whether a load of it has been measured."""
@@ -119,9 +124,9 @@ class Profiles:
 
     # ------------------------------------------------------------------ learning
 
-    def learn_model(self, model: Model) -> None:
-        """A model was registered: its tensors bound the worker's memory from below."""
-        self._get(model.worker).tensor_bytes[model.digest] = model.tensor_bytes
+    def learn_model(self, model: Model, worker: str) -> None:
+        """A model of `worker` was registered: its tensors bound the worker's memory from below."""
+        self._get(worker).tensor_bytes[model.digest] = model.tensor_bytes
 
     def learn_turn(self, worker: str, gpcs: int, batch: int, occupied_ns: int, calls: int, infer_ns: int) -> None:
         """A turn of `occupied_ns` with `calls` calls, `infer_ns` of them running, has ended."""

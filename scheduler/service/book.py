@@ -1,0 +1,245 @@
+"""What the scheduler remembers in etcd, and what it reads there: functions, models, profiles, nodes, policy.
+
+The leader alone writes models, profiles, nodes and the policy; functions are the gateway's and only
+watched. All writes go through the pen, so no invocation ever waits for etcd.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import ParseDict, ParseError
+
+from datastore import keys
+from datastore.store import Store
+from datastore.values import Value
+from proto.types.errors import SlicewiseError
+from proto.types.identity import FunctionKey
+from proto.types.models import Model, Profile
+from proto.wire import convert
+from proto.wire.generated import slicewise_pb2 as pb
+from scheduler.core import events as ev
+from scheduler.core.policies.registry import make_policy
+from scheduler.service.catalogue import Registered
+from scheduler.service.desk import Desk
+from scheduler.service.noding import wanted
+from scheduler.service.pen import Pen
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+PROFILES_EVERY_S = 3.0
+
+
+class Book:
+    """`known(function)` is called when a function appears, `forgotten(worker)` when a worker key is no longer kept."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        pen: Pen,
+        store: Store | None,
+        snapshot: Path,
+        known: Callable[[str], None],
+        forgotten: Callable[[str], None],
+    ) -> None:
+        self._desk = desk
+        self._pen = pen
+        self._store = store
+        self._snapshot = snapshot
+        self._known = known
+        self._forgotten = forgotten
+
+    # ------------------------------------------------------------------ reading
+
+    async def open(self) -> bool:
+        """Read everything once; False when etcd is away, and then functions are as they were last seen."""
+        if self._store is None:
+            return True
+        try:
+            models = await self._store.list_prefix(keys.MODELS)
+            profiles = await self._store.list_prefix(keys.PROFILES)
+            nodes = await self._store.list_prefix(keys.NODES)
+            policy = await self._store.get(keys.POLICY)
+            functions = await self._store.list_prefix(keys.FUNCTIONS)
+        except SlicewiseError as error:
+            log.warning("nothing can be read from etcd: %s", error)
+            self._recall_functions()
+            return False
+        self._take_policy(policy)
+        for key, value in profiles.items():
+            self._desk.profiles.restore(read_profile(keys.last(key), value))
+        for value in nodes.values():
+            self._take_node(value)
+        for key, value in models.items():
+            function = str(keys.function_of(key))
+            self._desk.catalogue.restore(function, value)
+        for key, value in functions.items():
+            self._desk.catalogue.deploy(str(keys.function_of(key)), value)
+        for _, registered in self._desk.catalogue:
+            for worker in registered.workers:
+                self._desk.profiles.learn_model(registered.model, worker)
+        for function in {function for function, _ in self._desk.catalogue} - set(self._desk.catalogue.functions):
+            self._remove(function)  # deleted while no scheduler was here
+        self._desk.catalogue.watched = self._desk.catalogue.complete = True
+        self._remember_functions()
+        self._desk.to_all_nodes(wanted(self._desk))
+        return True
+
+    async def watch(self, opened: bool) -> None:
+        """Follow the functions for ever; read everything first, as soon as that is possible."""
+        if self._store is None:
+            await asyncio.Event().wait()
+            return
+        while not opened:
+            await asyncio.sleep(RETRY_S)
+            opened = await self.open()
+        async for key, value in self._store.watch_prefix(keys.FUNCTIONS):
+            function = str(keys.function_of(key))
+            try:
+                if value is None:
+                    self._remove(function)
+                else:
+                    self._deploy(function, value)
+            except (ValueError, TypeError) as error:
+                log.error("the record of %s cannot be read: %s", function, error)
+            self._remember_functions()
+
+    def _take_policy(self, value: Value | None) -> None:
+        if value is None:
+            return
+        try:
+            policy = make_policy(value)
+        except SlicewiseError as error:
+            log.error("the stored policy is not one of ours, keeping %s: %s", self._desk.core.policy.name, error)
+            return
+        self._desk.tell(lambda now: ev.PolicySet(now, policy))
+
+    def _take_node(self, value: Value) -> None:
+        try:
+            hello = ParseDict(value, pb.NodeHello(), ignore_unknown_fields=True)
+        except ParseError as error:
+            log.error("the record of a node cannot be read: %s", error)
+            return
+        specs = tuple(convert.spec_from_wire(spec) for spec in hello.slices)
+        self._desk.tell(lambda now: ev.NodeExpected(now, specs))
+
+    def _deploy(self, function: str, value: Value) -> None:
+        new = function not in self._desk.catalogue.functions
+        self._desk.catalogue.deploy(function, value)
+        self._prune(function)
+        if new:
+            self._known(function)
+
+    def _remove(self, function: str) -> None:
+        for worker in [worker for worker in self._desk.profiles.workers if worker.rpartition("@")[0] == function]:
+            self._forget(worker)
+        for digest in self._desk.catalogue.remove(function):
+            self._pen.write(keys.model(FunctionKey.parse(function), digest), None)
+        self._desk.tell(lambda now: ev.FunctionDeleted(now, function))
+        self._desk.to_all_nodes(wanted(self._desk))
+
+    def _remember_functions(self) -> None:
+        """A file for a start while etcd is away: without it nobody would know which user a function runs as."""
+        fresh = self._snapshot.with_suffix(".tmp")
+        fresh.write_text(json.dumps({name: asdict(known) for name, known in self._desk.catalogue.functions.items()}))
+        fresh.replace(self._snapshot)
+
+    def _recall_functions(self) -> None:
+        catalogue = self._desk.catalogue
+        catalogue.watched = True
+        try:
+            last = json.loads(self._snapshot.read_text())
+        except (OSError, ValueError):
+            return
+        for function, record in last.items():
+            catalogue.deploy(function, record)
+
+    # ------------------------------------------------------------------ writing
+
+    def register(self, model: Model) -> bool:
+        """A broker registers a model; whether some node holds its package already.
+
+        Raises SlicewiseError `model_too_large`, with both sizes, when its tensors alone fit no slice.
+        """
+        largest = max((g.spec.memory_bytes for g in self._desk.core.state.slices), default=0)
+        if largest and model.tensor_bytes > largest:
+            raise SlicewiseError(
+                "model_too_large",
+                f"{model.class_name} has {model.tensor_bytes:,} bytes of tensors; the largest slice has {largest:,}.",
+            )
+        registered = self._desk.catalogue.register(model)
+        self._desk.profiles.learn_model(model, model.worker)
+        self._note_model(registered)
+        self._prune(model.worker.rpartition("@")[0])
+        self._desk.tell(lambda now: ev.ProfileChanged(now, model.worker))
+        self._desk.to_all_nodes(wanted(self._desk))
+        return self._desk.catalogue.is_stored(model.digest)
+
+    def set_policy(self, text: str) -> dict[str, Any]:
+        """Switch to `{"name", parameters}`, keeping the queue; raises SlicewiseError `bad_policy`."""
+        try:
+            wish = json.loads(text)
+        except ValueError as error:
+            raise SlicewiseError("bad_policy", "A policy is written as JSON.") from error
+        policy = make_policy(wish)
+        self._desk.tell(lambda now: ev.PolicySet(now, policy))
+        self._pen.write(keys.POLICY, dict(policy.parameters()), soon=True)
+        return dict(policy.parameters())
+
+    async def write_profiles(self) -> None:
+        """Note profiles that changed, every few seconds, for ever; one key a worker."""
+        profiles = self._desk.profiles
+        while True:
+            await asyncio.sleep(PROFILES_EVERY_S)
+            self.note_profiles()
+            self._desk.drop_stale_tokens()
+            profiles.changed.clear()
+
+    def note_profiles(self) -> None:
+        """Note them now."""
+        for worker in self._desk.profiles.changed:
+            self._pen.write(keys.profile(worker), write_profile(self._desk.profiles.profile(worker)))
+
+    def _note_model(self, registered: Registered) -> None:
+        function = FunctionKey.parse(registered.model.worker.rpartition("@")[0])
+        record = {**asdict(registered.model), "workers": registered.workers}
+        self._pen.write(keys.model(function, registered.model.digest), record, soon=True)
+
+    def _prune(self, function: str) -> None:
+        changed, dropped, gone = self._desk.catalogue.prune(function)
+        for registered in changed:
+            self._note_model(registered)
+        for digest in dropped:
+            self._pen.write(keys.model(FunctionKey.parse(function), digest), None)
+        for worker in gone:
+            self._forget(worker)
+        if dropped:
+            self._desk.to_all_nodes(wanted(self._desk))
+
+    def _forget(self, worker: str) -> None:
+        self._desk.profiles.forget(worker)
+        self._pen.write(keys.profile(worker), None)
+        self._forgotten(worker)
+
+
+def write_profile(profile: Profile) -> Value:
+    """A profile as it lies in etcd; tables are lists of [gpcs, batch, ns]."""
+    record = asdict(profile)
+    for table in ("call_ns", "turn_ns"):
+        record[table] = [[gpcs, batch, ns] for (gpcs, batch), ns in sorted(record[table].items())]
+    return record
+
+
+def read_profile(worker: str, record: Value) -> Profile:
+    """The inverse of `write_profile`."""
+    fields = {name: record[name] for name in record if name in Profile.__dataclass_fields__}
+    for table in ("call_ns", "turn_ns"):
+        fields[table] = {(int(gpcs), int(batch)): int(ns) for gpcs, batch, ns in fields.get(table, ())}
+    return Profile(**{**fields, "worker": worker})

@@ -15,7 +15,7 @@ from proto.wire import frames
 
 from . import loading, running
 from .memory import Ledger, Overrun
-from .sharing import errors
+from .sharing import devices, errors
 
 MAX_TRACEBACK = 32 * 1024
 
@@ -27,6 +27,8 @@ class Worker:
         self._ledger = Ledger(cuda=bool(order.get("cuda")))
         self._models: dict[str, running.Running] = {}
         self._device = torch.device("cuda" if order.get("cuda") else "cpu")
+        if not order.get("cuda"):
+            devices.patch(torch)  # models say "cuda" in their own code
 
     def answer(self, header: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
         """The answer to one frame and the descriptors that go with it, which the caller closes."""
@@ -90,11 +92,15 @@ class Worker:
         overrun = self._ledger.overrun(failed.cause)
         if overrun is not None:
             return _overrun(overrun)
+        if isinstance(failed.cause, errors.SlicewiseError):
+            return {**_failure(failed.cause.code, failed.cause.message), "state": failed.state}
         kind = type(failed.cause)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         text = str(failed.cause)[:MAX_TRACEBACK]
         answer = _failure("model_failed", f"The model raised {name}: {text[:500]}")
         answer["exception"] = {"type": name, "text": text, "traceback": failed.trace[-MAX_TRACEBACK:]}
+        if all(isinstance(item, (str, int, type(None))) for item in failed.cause.args) and len(text) < 4096:
+            answer["exception"]["args"] = list(failed.cause.args)
         answer["state"] = failed.state
         return answer
 
@@ -124,8 +130,8 @@ def _failure(code: str, message: str) -> dict[str, Any]:
 
 
 def _overrun(overrun: Overrun) -> dict[str, Any]:
-    answer = _failure("overrun", str(overrun))
-    answer["needed_bytes"] = overrun.needed_bytes
+    answer = _failure("over_limit", str(overrun))
+    answer["held_bytes"] = overrun.needed_bytes
     return answer
 
 

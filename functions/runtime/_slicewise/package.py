@@ -14,6 +14,7 @@ import json
 import os
 import pickle
 import sys
+import types
 
 from . import payload
 from .errors import SlicewiseError, not_carried
@@ -28,6 +29,12 @@ class _Skeleton(pickle.Pickler):
         super().__init__(file, protocol=4)
         self._tensors = tensors
         self._torch = sys.modules["torch"]
+        self.names = set()  # (module, qualified name) of classes and functions met
+
+    def reducer_override(self, obj):
+        if isinstance(obj, (type, types.FunctionType)):
+            self.names.add((obj.__module__, obj.__qualname__))
+        return NotImplemented
 
     def persistent_id(self, obj):
         torch = self._torch
@@ -79,6 +86,10 @@ class TensorTable:
         offset = tensor.storage_offset() if whole is not None else 0
         return (name, index, tuple(tensor.shape), tuple(tensor.stride()), offset, tensor.requires_grad)
 
+    def record_of(self, tensor) -> int:
+        """Index of the record that holds this tensor's bytes."""
+        return self.place(tensor)[1]
+
     def dense(self):
         """Contiguous CPU tensors, one a record."""
         return [_record_tensor(original, whole) for original, whole in self._records]
@@ -98,11 +109,12 @@ def _record_tensor(original, whole):
 
 
 def skeleton_of(module):
-    """(pickle bytes, TensorTable) of a module; a member that cannot be pickled is named."""
+    """(pickle bytes, TensorTable, names of its classes) of a module; a member that does not pickle is named."""
     table = TensorTable()
     file = io.BytesIO()
+    pickler = _Skeleton(file, table)
     try:
-        _Skeleton(file, table).dump(module)
+        pickler.dump(module)
     except SlicewiseError:
         raise
     except Exception as error:
@@ -110,7 +122,7 @@ def skeleton_of(module):
             "{} ({})".format(_culprit(module), error),
             "keep lambdas, locks, open files and the like out of the module that is moved to cuda.",
         ) from error
-    return file.getvalue(), table
+    return file.getvalue(), table, pickler.names
 
 
 def _culprit(module) -> str:

@@ -1,0 +1,137 @@
+"""One model call: arguments into a payload, to the broker, the answer's tree back into values.
+
+The arguments are pickled with their tensors set aside and unpickled in the worker only. Arguments
+that a call changes in place stay as they were here.
+"""
+
+import builtins
+import io
+import json
+import os
+import pickle
+import sys
+
+from . import channel, context, payload, remote, tree
+from .errors import SlicewiseError, not_carried
+
+READ = "$read"
+
+
+class _Arguments(pickle.Pickler):
+    def __init__(self, file, gathering) -> None:
+        super().__init__(file, protocol=4)
+        self._gathering = gathering
+        self._torch = sys.modules["torch"]
+
+    def persistent_id(self, obj):
+        if isinstance(obj, self._torch.Tensor):
+            return self._gathering.add(remote.fetch(obj) if remote.is_remote(obj) else obj)
+        return None
+
+
+class _Raised(Exception):
+    """Carries the traceback of the slice, as the cause of the error that the model raised there."""
+
+    def __str__(self) -> str:
+        return "\n" + self.args[0]
+
+
+def infer(digest, method, args, kwargs, module=None):
+    """Run `method` of a model on its slice; raises what the model raised, or SlicewiseError."""
+    gathering = payload.Gathering()
+    blob = _pack(args, kwargs, _context(module), gathering, method)
+    layout, buffers, size = gathering.lay_out(blob)
+    header = {
+        "op": "infer",
+        "call": context.call.get(),
+        "model": digest,
+        "method": method,
+        "batch": _batch(layout),
+        "bytes": size,
+        "layout": layout,
+    }
+    fd = payload.to_memfd(buffers, "slicewise-call")
+    try:
+        answer, received = channel.request(header, [fd])
+    finally:
+        os.close(fd)
+    try:
+        if not answer.get("ok"):
+            raise _error(answer)
+        return _value(answer, received)
+    finally:
+        for descriptor in received:
+            os.close(descriptor)
+
+
+def _pack(args, kwargs, context_of_call, gathering, method):
+    file = io.BytesIO()
+    given = (args, kwargs, context_of_call) if context_of_call else (args, kwargs)
+    try:
+        _Arguments(file, gathering).dump(given)
+    except SlicewiseError:
+        raise
+    except Exception as error:
+        raise not_carried(
+            "the arguments of {} ({})".format(method, error),
+            "pass tensors, numbers, strings and containers of them to the model.",
+        ) from error
+    return file.getvalue()
+
+
+def _context(module):
+    """What around the call matters for it: the module's mode."""
+    return {"training": bool(module.training)} if module is not None else {}
+
+
+def _batch(layout) -> int:
+    """The first extent of the first tensor; 1 for a call without any."""
+    for _, shape, _, _ in layout["tensors"]:
+        if shape:
+            return shape[0]
+    return 1
+
+
+def _value(answer, received):
+    if len(received) != 1:
+        raise SlicewiseError("internal", "The slice's answer came without its payload.")
+    try:
+        buffer = payload.map_file(received[0], os.fstat(received[0]).st_size)
+        layout = answer["layout"]
+        parsed = json.loads(bytes(memoryview(buffer)[: layout["blob"]]))
+        return tree.decode(parsed, payload.tensors_of(buffer, layout["tensors"]))
+    except (ValueError, KeyError, TypeError, IndexError, ImportError, AttributeError) as error:
+        raise SlicewiseError("internal", "The slice's answer cannot be read: {}".format(error)) from error
+
+
+def _error(answer):
+    failure = answer.get("error") or {}
+    exception = answer.get("exception")
+    if not exception:
+        return SlicewiseError(
+            str(failure.get("code", "internal")), str(failure.get("message", "The model call failed without a reason."))
+        )
+    name = str(exception.get("type", ""))
+    text = str(exception.get("text", ""))
+    rebuilt = _rebuild(name, text, exception.get("args"))
+    rebuilt.__cause__ = _Raised(str(exception.get("traceback", "")))
+    return rebuilt
+
+
+def _rebuild(name, text, args):
+    kind = getattr(builtins, name, None)
+    if kind is None and name.startswith("torch."):
+        kind = sys.modules["torch"]
+        for part in name.split(".")[1:]:
+            kind = getattr(kind, part, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(*args) if isinstance(args, list) else kind(text)
+        except Exception:
+            return RuntimeError("{}: {}".format(name, text))
+    return RuntimeError("{}: {}".format(name, text))
+
+
+def read(digest, names):
+    """CPU tensors with the values that parameters and buffers of a model have on the slice now."""
+    return infer(digest, READ, (list(names),), {})

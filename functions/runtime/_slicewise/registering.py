@@ -1,0 +1,159 @@
+"""Registration: a marked module becomes a package with a digest, and its weights leave this process."""
+
+import io
+import os
+import sys
+
+from . import calls, channel, digest, package, payload, provenance, remote, shaking
+from .errors import SlicewiseError
+
+
+class Stored:
+    """A registered model: its digest, and the tensors that were taken out of it."""
+
+    def __init__(self, found) -> None:
+        self.digest = found
+
+
+def register(module) -> Stored:
+    """Register a module that nothing intercepts at the moment; its weights are remote afterwards."""
+    torch = sys.modules["torch"]
+    script = isinstance(module, torch.jit.ScriptModule)
+    described = _script(module, torch) if script else _module(module, torch)
+    manifest, skeleton, sources, tensors = described
+    _announce(manifest, skeleton, sources, tensors)
+    stored = Stored(manifest["digest"])
+    _replace_weights(module, torch, stored.digest, script)
+    return stored
+
+
+def _announce(manifest, skeleton, sources, tensors) -> None:
+    model = {
+        "digest": manifest["digest"],
+        "kind": manifest["kind"],
+        "class_name": manifest["class_name"],
+        "tensor_bytes": manifest["tensor_bytes"],
+        "python": manifest["python"],
+        "torch": manifest["torch"],
+        "distributions": manifest["distributions"],
+        "environment": manifest["environment"],
+        "modules": manifest["modules"],
+    }
+    answer = channel.ask({"op": "register", "model": model, "probe": True})
+    if not answer.get("needed", True):
+        return
+    fd, size = package.write(manifest, skeleton, sources, tensors)
+    try:
+        channel.ask({"op": "register", "model": model, "bytes": size}, [fd])
+    finally:
+        os.close(fd)
+
+
+def _common(torch, module):
+    kind = type(module)
+    return {
+        "class_name": getattr(module, "original_name", None) or kind.__qualname__,
+        "python": "{}.{}".format(*sys.version_info[:2]),
+        "torch": str(torch.__version__),
+        "environment": os.environ.get("SLICEWISE_ENVIRONMENT", ""),
+    }
+
+
+def _module(module, torch):
+    skeleton, table, names = package.skeleton_of(module)
+    tensors = table.dense()
+    hashes = [digest.of_tensor(payload.tensor_view(tensor)) for tensor in tensors]
+    identity = digest.identity_of(
+        module, os.environ.get("SLICEWISE_BUNDLE", ""), lambda tensor: hashes[table.record_of(tensor)]
+    )
+    manifest = _common(torch, module)
+    installed = sorted({name for name, _ in names if not provenance.is_own(name)})
+    manifest.update(
+        kind="module",
+        digest=digest.of_identity(identity),
+        identity=identity,
+        hashes=hashes,
+        tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
+        distributions=provenance.distributions(installed),
+        modules=[name for name in installed if name.partition(".")[0] not in _ALWAYS],
+    )
+    return manifest, skeleton, shaking.sources_of(names), tensors
+
+
+# Present in every worker: nothing to import before the skeleton is read.
+_ALWAYS = ("torch", "builtins", "collections", "copyreg", "functools", "_codecs", "numpy", "__main__")
+
+
+def _script(module, torch):
+    file = io.BytesIO()
+    try:
+        torch.jit.save(module, file)
+    except RuntimeError as error:
+        raise SlicewiseError("not_carried", "Slicewise cannot save this TorchScript model: {}".format(error)) from error
+    archive = file.getvalue()
+    training = bool(module.training)
+    identity = digest.identity_of_archive(archive, training)
+    manifest = _common(torch, module)
+    manifest.update(
+        kind="torchscript",
+        digest=digest.of_identity(identity),
+        identity=identity,
+        hashes=[],
+        training=training,
+        tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values()),
+        distributions=[],
+        modules=[],
+    )
+    return manifest, archive, b"", []
+
+
+def _replace_weights(module, torch, found, script) -> None:
+    def source(names):
+        return calls.read(found, names)
+
+    made = {}
+    for path, part in module.named_modules():
+        for group in ("_parameters", "_buffers"):
+            for name, tensor in list(getattr(part, group).items()):
+                if tensor is None:
+                    continue
+                if id(tensor) not in made:
+                    full = "{}.{}".format(path, name) if path else name
+                    made[id(tensor)] = (tensor, _stand_in(torch, tensor, source, full, group == "_parameters"))
+                _put(part, group, name, made[id(tensor)][1], script)
+
+
+def _stand_in(torch, tensor, source, name, parameter):
+    wrapped = remote.wrap(tensor, source, name)
+    if parameter:
+        wrapped.requires_grad_(tensor.requires_grad)
+        wrapped._is_param = True
+    return wrapped
+
+
+def _put(part, group, name, tensor, script) -> None:
+    if script:
+        part._c.setattr(name, tensor)
+    else:
+        getattr(part, group)[name] = tensor
+
+
+def restore(stored, module) -> None:
+    """Bring the weights of a registered model back into this process."""
+    torch = sys.modules["torch"]
+    script = isinstance(module, torch.jit.ScriptModule)
+    places = {}
+    for path, part in module.named_modules():
+        for group in ("_parameters", "_buffers"):
+            for name, tensor in list(getattr(part, group).items()):
+                if remote.is_remote(tensor):
+                    places.setdefault(id(tensor), (tensor, []))[1].append((part, group, name))
+    if not places:
+        return
+    wanted = list(places.values())
+    values = calls.read(stored.digest, [tensor._name for tensor, _ in wanted])
+    for (tensor, spots), value in zip(wanted, values):
+        parameter = isinstance(tensor, torch.nn.Parameter)
+        real = torch.nn.Parameter(value, requires_grad=tensor.requires_grad) if parameter else value
+        for part, group, name in spots:
+            _put(part, group, name, real, script)

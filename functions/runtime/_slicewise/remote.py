@@ -1,0 +1,130 @@
+"""Weights that lie on a slice: a tensor subclass that knows what they are and fetches what they hold.
+
+Shape, dtype, device and numel are answered here; reading values (`.cpu()`, `.to("cpu")`, printing,
+deepcopy, `.item()`, copying into another tensor) asks the worker; everything else raises an
+error that names the operation and the way out.
+"""
+
+import sys
+
+from .errors import not_carried
+
+READS = ("_to_copy", "clone", "_local_scalar_dense", "equal", "zeros_like", "ones_like", "empty_like", "full_like",
+         "rand_like", "randn_like")  # fmt: skip
+
+_types = {}
+
+
+def remote_type():
+    """The class, made when torch is there."""
+    torch = sys.modules["torch"]
+    if "type" not in _types:
+        _types["type"] = _make(torch)
+    return _types["type"]
+
+
+def is_remote(value) -> bool:
+    """Whether this tensor lies on a slice."""
+    return "type" in _types and isinstance(value, _types["type"])
+
+
+def wrap(tensor, source, name):
+    """A stand-in for `tensor`; `source(names)` gives CPU tensors for names such as "encoder.weight"."""
+    return _stand_in(
+        tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.requires_grad, source, name
+    )
+
+
+def _stand_in(shape, stride, offset, dtype, requires_grad, source, name):
+    torch = sys.modules["torch"]
+    made = torch.Tensor._make_wrapper_subclass(
+        remote_type(),
+        shape,
+        strides=stride,
+        storage_offset=offset,
+        dtype=dtype,
+        device=torch.device("cuda", 0),
+        requires_grad=requires_grad and (dtype.is_floating_point or dtype.is_complex),
+    )
+    made._source = source
+    made._name = name
+    return made
+
+
+def fetch(tensor):
+    """The values of a remote tensor, as a CPU tensor of its own."""
+    return tensor._source([tensor._name])[0]
+
+
+def _make(torch):
+    aten = torch.ops.aten
+
+    class RemoteTensor(torch.Tensor):
+        """A weight of a registered model."""
+
+        def __repr__(self, *, tensor_contents=None):
+            return repr(fetch(self))
+
+        def __deepcopy__(self, memo):
+            values = fetch(self)
+            if isinstance(self, torch.nn.Parameter):
+                values = torch.nn.Parameter(values, requires_grad=self.requires_grad)
+            memo[id(self)] = values
+            return values
+
+        def __reduce_ex__(self, protocol):
+            return self.__deepcopy__({}).__reduce_ex__(protocol)
+
+        def numpy(self, *args, **kwargs):
+            """The values as a numpy array."""
+            return fetch(self).numpy()
+
+        def tolist(self):
+            """The values as nested lists."""
+            return fetch(self).tolist()
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            packet = function.overloadpacket
+            first = args[0] if args else None
+            if packet in (aten.detach, aten.alias) and is_remote(first):
+                return _again(first)
+            if packet in _reads(aten):
+                return function(*_local(args), **_local_keywords(kwargs))
+            if packet is aten.copy_ and not is_remote(first):
+                return function(*_local(args), **kwargs)
+            raise not_carried(
+                "{} on weights that lie on a slice".format(function),
+                "call the model or a method of its class, read weights with .cpu() first, "
+                "and change them before the model's first call.",
+            )
+
+    def _local(args):
+        return tuple(fetch(item) if is_remote(item) else _on_cpu(item) for item in args)
+
+    def _local_keywords(kwargs):
+        return {key: _on_cpu(fetch(value) if is_remote(value) else value) for key, value in kwargs.items()}
+
+    def _on_cpu(value):
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
+
+    def _again(tensor):
+        return _stand_in(
+            tensor.shape,
+            tensor.stride(),
+            tensor.storage_offset(),
+            tensor.dtype,
+            tensor.requires_grad,
+            tensor._source,
+            tensor._name,
+        )
+
+    return RemoteTensor
+
+
+def _reads(aten):
+    """Operations that only read, or only use the form; they run on fetched values."""
+    if "reads" not in _types:
+        _types["reads"] = {getattr(aten, name) for name in READS}
+    return _types["reads"]

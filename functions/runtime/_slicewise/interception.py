@@ -8,12 +8,14 @@ Everything else runs here, and reads weights through remote.py. Parts of a model
 likewise, so `model.encoder(x)` runs on the slice too.
 """
 
+import copy
 import functools
 import inspect
+import itertools
 import sys
 import types
 
-from . import calls, provenance
+from . import calls, provenance, remote
 
 COMPUTES = (
     "compute", "decode_", "detect", "embed", "encode", "extract_", "forward_", "generate", "get_audio_features",
@@ -112,11 +114,25 @@ def _computing_of(kind, base):
     return found
 
 
+def remote_values(root):
+    """{id of a remote tensor: its values}, fetched in one call a model."""
+    torch = sys.modules["torch"]
+    wanted = {}
+    for tensor in itertools.chain(root.parameters(), root.buffers()):
+        if remote.is_remote(tensor):
+            wanted.setdefault(tensor._source, {})[id(tensor)] = tensor
+    values = {}
+    for source, tensors in wanted.items():
+        for tensor, value in zip(tensors.values(), source([tensor._name for tensor in tensors.values()])):
+            parameter = isinstance(tensor, torch.nn.Parameter)
+            values[id(tensor)] = torch.nn.Parameter(value, tensor.requires_grad) if parameter else value
+    return values
+
+
 def _plain_copy(entry, memo):
     """A deep copy of the model with its weights in this process, intercepted nowhere."""
-    import copy
-
     root = entry.module
+    memo.update(remote_values(root))
     held = {}
     for module in root.modules():
         for name, value in list(module.__dict__.items()):

@@ -25,7 +25,6 @@ class Entry:
         self.reference = weakref.ref(module, lambda _: _entries.pop(key, None))
         self.digest = None
         self.parts = {}  # id -> path, of the modules that are intercepted
-        self.stored = None  # what restoring needs: registering.Stored
 
     @property
     def module(self):
@@ -162,7 +161,7 @@ def release(module) -> None:
             return
         interception.remove(entry, module)
         if entry.digest is not None:
-            registering.restore(entry.stored, module)
+            registering.restore(module)
 
 
 def register_marked() -> None:
@@ -190,8 +189,7 @@ def _register(entry, module) -> None:
         for child in module.modules():
             if child is not module and id(child) in _entries:
                 release(child)
-        stored = registering.register(module)
+        digest = registering.register(module)
     finally:
         interception.install(entry, module, first_call)
-    entry.stored = stored
-    entry.digest = stored.digest
+    entry.digest = digest

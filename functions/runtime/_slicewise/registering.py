@@ -4,27 +4,19 @@ import io
 import os
 import sys
 
-from . import calls, channel, digest, package, payload, provenance, remote, shaking
+from . import calls, channel, digest, interception, package, payload, provenance, remote, shaking
 from .errors import SlicewiseError
 
 
-class Stored:
-    """A registered model: its digest, and the tensors that were taken out of it."""
-
-    def __init__(self, found) -> None:
-        self.digest = found
-
-
-def register(module) -> Stored:
-    """Register a module that nothing intercepts at the moment; its weights are remote afterwards."""
+def register(module) -> str:
+    """Register a module that nothing intercepts at the moment; its digest. Its weights are remote afterwards."""
     torch = sys.modules["torch"]
     script = isinstance(module, torch.jit.ScriptModule)
     described = _script(module, torch) if script else _module(module, torch)
     manifest, skeleton, sources, tensors = described
     _announce(manifest, skeleton, sources, tensors)
-    stored = Stored(manifest["digest"])
-    _replace_weights(module, torch, stored.digest, script)
-    return stored
+    _replace_weights(module, torch, manifest["digest"], script)
+    return manifest["digest"]
 
 
 def _announce(manifest, skeleton, sources, tensors) -> None:
@@ -138,22 +130,13 @@ def _put(part, group, name, tensor, script) -> None:
         getattr(part, group)[name] = tensor
 
 
-def restore(stored, module) -> None:
+def restore(module) -> None:
     """Bring the weights of a registered model back into this process."""
     torch = sys.modules["torch"]
     script = isinstance(module, torch.jit.ScriptModule)
-    places = {}
-    for path, part in module.named_modules():
+    values = interception.remote_values(module)
+    for _, part in module.named_modules():
         for group in ("_parameters", "_buffers"):
             for name, tensor in list(getattr(part, group).items()):
-                if remote.is_remote(tensor):
-                    places.setdefault(id(tensor), (tensor, []))[1].append((part, group, name))
-    if not places:
-        return
-    wanted = list(places.values())
-    values = calls.read(stored.digest, [tensor._name for tensor, _ in wanted])
-    for (tensor, spots), value in zip(wanted, values):
-        parameter = isinstance(tensor, torch.nn.Parameter)
-        real = torch.nn.Parameter(value, requires_grad=tensor.requires_grad) if parameter else value
-        for part, group, name in spots:
-            _put(part, group, name, real, script)
+                if id(tensor) in values:
+                    _put(part, group, name, values[id(tensor)], script)

@@ -44,10 +44,12 @@ def _stand_in(shape, stride, offset, dtype, requires_grad, source, name):
         storage_offset=offset,
         dtype=dtype,
         device=torch.device("cuda", 0),
-        requires_grad=requires_grad and (dtype.is_floating_point or dtype.is_complex),
+        # Never known to autograd: it looks for the device's guard and ends the process without one.
+        requires_grad=False,
     )
     made._source = source
     made._name = name
+    made._wants_grad = requires_grad
     return made
 
 
@@ -74,6 +76,24 @@ def _make(torch):
 
         def __reduce_ex__(self, protocol):
             return self.__deepcopy__({}).__reduce_ex__(protocol)
+
+        @property
+        def requires_grad(self):
+            """As it was before registration; no gradient is ever computed here."""
+            return self._wants_grad
+
+        @requires_grad.setter
+        def requires_grad(self, wanted):
+            self._wants_grad = bool(wanted)
+
+        def requires_grad_(self, requires_grad=True):
+            """Only noted: a model on a slice is not trained."""
+            self._wants_grad = bool(requires_grad)
+            return self
+
+        def backward(self, *args, **kwargs):
+            """Always refused."""
+            raise not_carried("backward()", "train the model before it is deployed; slices run inference only.")
 
         def numpy(self, *args, **kwargs):
             """The values as a numpy array."""

@@ -42,7 +42,7 @@ async def serve(settings: CacheManagerSettings) -> None:
     pb_grpc.add_CacheManagerServicer_to_server(service, server)
     host = settings.listen.rpartition(":")[0]
     port = peers.bind(server, settings.listen)
-    metrics_port = metrics.serve(settings.metrics) if settings.metrics else 0
+    metrics_port = metrics.serve(settings.metrics_listen) if settings.metrics_listen else 0
     store = Store(settings.etcd, settings.etcd_user, settings.etcd_password()) if settings.etcd else None
     tasks = [asyncio.create_task(_expire(service))]
     if store:

@@ -9,5 +9,5 @@ class CacheManagerSettings(ServiceSettings):
     """The common keys, and where its metrics are served."""
 
     listen: str = "127.0.0.1:9003"
-    metrics: str = ""
+    metrics_listen: str = ""
     """host:port of an HTTP server for Prometheus; empty for none."""

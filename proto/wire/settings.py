@@ -118,10 +118,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a mapping as YAML, replacing the file in one step."""
+    """Write a mapping as YAML for its owner's eyes, replacing the file in one step."""
     fresh = path.with_suffix(".tmp")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.width = False, 4096  # one key a line, for people
+    fresh.touch(mode=0o600)
     with fresh.open("w") as file:
-        YAML(typ="safe", pure=True).dump(dict(values), file)
+        yaml.dump(dict(values), file)
     fresh.replace(path)
 
 

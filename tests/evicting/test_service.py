@@ -67,7 +67,7 @@ def running(etcd: Etcd, tmp_path: Path) -> Iterator[Running]:
         config,
         {
             "listen": "127.0.0.1:0",
-            "metrics": "127.0.0.1:0",
+            "metrics_listen": "127.0.0.1:0",
             "state_dir": str(tmp_path),
             "trust": str(tmp_path / "trust.json"),
             "credential": str(tmp_path / "credential"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from datastore import keys, server
+from datastore import administration, keys, server
 from datastore.store import Store
 
 ROOT_PASSWORD = "root-password"
@@ -43,7 +43,7 @@ class Etcd:
             )
 
     def ready(self) -> None:
-        asyncio.run(server.secure(self.address, ROOT_PASSWORD, PASSWORD, timeout_s=30))
+        asyncio.run(administration.secure(self.address, ROOT_PASSWORD, PASSWORD, timeout_s=30))
 
     def freeze(self) -> None:
         assert self._process

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from datastore import keys, server
+from datastore import administration, keys, server
 from datastore.store import Store
 from proto.types.errors import SlicewiseError
 from tests.storing_state.conftest import PASSWORD, Etcd, free_ports
@@ -97,7 +97,7 @@ async def test_where_nobody_listens_the_address_is_named() -> None:
         await store.connect()
     assert caught.value.code == "unavailable"
     with pytest.raises(SlicewiseError, match="did not serve"):
-        await server.wait_until_serving(address, 0.5)
+        await administration.wait_until_serving(address, 0.5)
     await store.close()
 
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from datastore import keys, server
+from datastore import administration, keys, server
 from datastore.store import Store
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
@@ -119,14 +119,14 @@ async def test_nobody_reads_without_a_password_and_no_one_else_s_keys(etcd: Etcd
 
 
 async def test_securing_twice_changes_nothing_and_another_root_password_is_refused(etcd: Etcd, store: Store) -> None:
-    await server.secure(etcd.address, ROOT_PASSWORD, PASSWORD)
+    await administration.secure(etcd.address, ROOT_PASSWORD, PASSWORD)
     await store.put(keys.POLICY, {"name": "lb"})
     with pytest.raises(SlicewiseError) as caught:
-        await server.secure(etcd.address, "another", PASSWORD)
+        await administration.secure(etcd.address, "another", PASSWORD)
     assert caught.value.code == "unauthorised"
 
 
 async def test_unused_space_is_given_back(etcd: Etcd, store: Store) -> None:
-    size, used = await server.file_bytes(etcd.address, ROOT_PASSWORD)
+    size, used = await administration.file_bytes(etcd.address, ROOT_PASSWORD)
     assert 0 < used <= size < server.QUOTA_BYTES
-    assert await server.tidy(etcd.address, ROOT_PASSWORD) is False  # a small file is left alone
+    assert await administration.tidy(etcd.address, ROOT_PASSWORD) is False  # a small file is left alone

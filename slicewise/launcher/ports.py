@@ -1,0 +1,59 @@
+"""Addresses of the platform's own services: chosen once, kept, so that restarts keep them."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterable, Mapping
+
+from proto.types.errors import SlicewiseError
+
+# Below the range from which the kernel takes ports of outgoing connections (32768 and up): a port
+# of ours must not be somebody's while its service restarts.
+_FIRST, _LAST = 20_000, 32_000
+_ATTEMPTS = 200
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as probe:
+        # As servers do: a port in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def choose(names: Iterable[str], kept: Mapping[str, int], source: random.Random | None = None) -> dict[str, int]:
+    """A port on loopback for each name: the one it had if that is still free, else another.
+
+    Raises SlicewiseError `conflict` when none is found.
+    """
+    chooser = source or random.Random()
+    chosen: dict[str, int] = {}
+    for name in names:
+        port = kept.get(name, 0)
+        attempts = 0
+        while not port or port in chosen.values() or not is_free("127.0.0.1", port):
+            attempts += 1
+            if attempts > _ATTEMPTS:
+                raise SlicewiseError("conflict", f"No free port between {_FIRST} and {_LAST} was found for {name}.")
+            port = chooser.randint(_FIRST, _LAST)
+        chosen[name] = port
+    return chosen
+
+
+def claim(what: str, host: str, port: int, kept: int, flag: str) -> int:
+    """The port that the user asked for (0: the one it had, or any free one); raises SlicewiseError `conflict` if it is taken."""
+    if port == 0:
+        return choose([what], {what: kept})[what]
+    if not is_free(host, port):
+        raise SlicewiseError(
+            "conflict",
+            f"{host}:{port} is in use by another process, perhaps another Slicewise; "
+            f"choose another port for the {what} with {flag}.",
+        )
+    return port

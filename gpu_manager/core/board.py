@@ -94,6 +94,7 @@ class Call:
     started_ns: int = -1  # -1: it waits
     load_ns: int = 0
     answered: bool = False
+    overruns: int = 0
 
 
 @dataclass

@@ -115,6 +115,7 @@ class CallDone:
     call: int
     state: bool = False
     failure: SlicewiseError | None = None
+    needed_bytes: int = 0  # above 0: the call passed the worker's limit, and needs at least so much
 
 
 @dataclass(frozen=True, slots=True)

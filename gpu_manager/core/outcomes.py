@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from gpu_manager.core import loading, turns
-from gpu_manager.core.board import Board, Job, Phase, Stage, Worker
+from gpu_manager.core.board import Board, Call, Job, Phase, Stage, Worker
 from gpu_manager.core.events import LoadFailed, Measured, ModelLoaded, ResetDone, VictimsNamed, WorkerGone
 from gpu_manager.core.instructions import WorkerLoaded
 from gpu_manager.core.refusing import drop_job, fail_job, fail_model
 from proto.types.errors import SlicewiseError
 
+MAX_OVERRUNS = 3  # of one call; each makes the reservation larger
 MAX_DEATHS = 2  # of a worker in one load, before its callers are told
 
 
@@ -119,6 +120,26 @@ def worker_gone(board: Board, event: WorkerGone, now: int) -> None:
     job.deaths += 1
     if job.deaths >= MAX_DEATHS:
         fail_job(board, job, died, now)
+
+
+def call_overran(board: Board, call: Call, needed: int, now: int) -> bool:
+    """A call needed more than its worker may hold: have it run again in a larger one. False: it cannot."""
+    worker = board.workers.get(call.worker)
+    bound = board.bindings.get(call.binding)
+    if worker is None or worker.phase is Phase.UNLOADING or bound is None:
+        return False
+    reserve = board.sizes.after_overrun(worker.charge, needed)
+    call.overruns += 1
+    if reserve > board.spec.memory_bytes or bound.changed or bound.ending or call.overruns > MAX_OVERRUNS:
+        return False
+    board.sizes.remember(worker.key, worker.models, reserve)
+    board.kill(worker, f"a call needs {needed} bytes, {worker.charge} were reserved")
+    worker.running = 0
+    if board.turn is not None and board.turn.running == call.id:
+        board.turn.running = 0
+        board.turn.idle_since_ns = now
+    call.started_ns = -1
+    return True
 
 
 def reset_done(board: Board, event: ResetDone) -> None:

@@ -83,7 +83,7 @@ class SliceCore:
             case CallDone():
                 call = board.calls.get(event.call)
                 if call is not None and call.started_ns >= 0:
-                    turns.done(board, call, event.state, event.failure, now)
+                    self._done(call, event, now)
             case ResetDone():
                 outcomes.reset_done(board, event)
             case Measured():
@@ -140,6 +140,15 @@ class SliceCore:
         bound.open_calls += 1
         call.order = board.next_order()
         board.calls[call.id] = call
+
+    def _done(self, call: Call, event: CallDone, now: int) -> None:
+        if (
+            event.needed_bytes
+            and not call.answered
+            and outcomes.call_overran(self.board, call, event.needed_bytes, now)
+        ):
+            return
+        turns.done(self.board, call, event.state, event.failure, now)
 
     def _fetched(self, event: Fetched, now: int) -> None:
         job = self.board.jobs.get(event.worker)

@@ -1,0 +1,191 @@
+"""The processes of one slice: started, loaded, asked, killed; each outcome goes back to the core as an event."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpu_manager.core import events as ev
+from gpu_manager.core import instructions as ins
+from gpu_manager.service.calls import PendingCall
+from gpu_manager.service.process import WorkerEnded, WorkerProcess, error_of
+from proto.types.errors import SlicewiseError
+from proto.types.models import Model
+from proto.wire import frames
+
+if TYPE_CHECKING:
+    from gpu_manager.service.node import Node
+    from gpu_manager.service.slices import LiveSlice
+
+_log = logging.getLogger(__name__)
+
+RESET_TIMEOUT_S = 10.0
+HELD_TIMEOUT_S = 10.0
+MEASURE_EVERY_S = 1.0
+_OVERRUNS = ("overrun", "over_limit")
+
+
+class Workers:
+    """Living and dying processes by (worker key, incarnation)."""
+
+    def __init__(self, node: Node, live: LiveSlice) -> None:
+        self._node = node
+        self._live = live
+        self._living: dict[tuple[str, int], WorkerProcess] = {}
+        self._doomed: dict[tuple[str, int], str] = {}  # killed before they were born
+        self._measured: dict[tuple[str, int], float] = {}
+
+    def pids(self) -> dict[str, int]:
+        """Worker key -> pid."""
+        return {key: process.pid for (key, _), process in self._living.items()}
+
+    def kill(self, order: ins.Kill) -> None:
+        """End a worker; WorkerGone follows, at once if it was never born."""
+        name = (order.worker, order.incarnation)
+        process = self._living.get(name)
+        _log.info("worker %s of slice %s is killed: %s", order.worker, self._live.device.spec.id, order.reason)
+        if process is not None:
+            process.kill(order.reason)
+        else:
+            self._doomed[name] = order.reason
+
+    def run(self, order: ins.Run, call: PendingCall | None, at_least_s: float) -> None:
+        """Pass a call to its worker."""
+        process = self._living.get((order.worker, order.incarnation))
+        if process is None or call is None:
+            return  # its end, or its caller's, is already on its way to the core
+        header = {
+            "op": "infer", "model": call.model, "method": call.method, "layout": call.layout, "at_least_s": at_least_s,
+        }  # fmt: skip
+        number = order.call
+        process.request(header, [call.fd], lambda header, fds: self._live.ran(number, header, fds))
+
+    async def load(self, order: ins.Load) -> None:
+        """Bring one model into a worker, starting the process first if need be."""
+        name = (order.worker, order.incarnation)
+        try:
+            function = order.worker.rpartition("@")[0]
+            stored = self._node.store.get(function, order.digest)
+            if stored is None:
+                raise SlicewiseError("not_found", f"Model {order.digest} of {function} is not on this node.")
+            if order.fresh:
+                await self._birth(order, stored.model)
+            held = await self._load(order, stored.model, self._node.store.open(function, order.digest))
+            self._live.post(ev.ModelLoaded(order.worker, order.incarnation, order.digest, held))
+        except _Overrun as overrun:
+            self._live.post(
+                ev.LoadFailed(order.worker, order.incarnation, order.digest, overrun.failure, overrun.needed)
+            )
+        except WorkerEnded:
+            pass  # `_gone` tells the core
+        except SlicewiseError as error:
+            self._failed(order, error)
+        except TimeoutError:
+            text = f"Model {order.digest} did not load within {self._node.settings.load_timeout_s:.0f} s."
+            self._failed(order, SlicewiseError("deadline_in_load", text))
+        except Exception as error:
+            _log.exception("loading %s failed", order.digest)
+            text = f"Model {order.digest} could not be loaded: {type(error).__name__}: {error}"
+            self._failed(order, SlicewiseError("internal", text))
+        if name not in self._living and (order.fresh or name in self._doomed):
+            # It was never born, or its end came first: either way its memory is free.
+            self._live.post(ev.WorkerGone(*name, self._doomed.pop(name, "it could not be started")))
+
+    def _failed(self, order: ins.Load, error: SlicewiseError) -> None:
+        _log.warning("loading %s on %s: %s", order.worker, self._live.device.spec.id, error)
+        self._live.post(ev.LoadFailed(order.worker, order.incarnation, order.digest, error))
+
+    async def _birth(self, order: ins.Load, model: Model) -> None:
+        name = (order.worker, order.incarnation)
+        device = self._live.device
+        preparation = self._live.bindings.get(order.binding)
+        uid = preparation.binding.uid if preparation else 0
+        tmp = self._node.worker_tmp(device.spec.id, order.incarnation, uid)
+        fork = {
+            "key": order.worker, "slice": device.spec.id, "uid": uid, "gid": uid, "threads": device.threads,
+            "cuda": device.cuda, "tmp": str(tmp), "sys_path": self._node.sys_path(model.environment), "cgroup": "",
+        }  # fmt: skip
+        zygote = self._node.zygotes.matching(model.python, model.torch)
+        try:
+            pid, pidfd, sock = await zygote.fork(fork)
+        except BaseException:
+            shutil.rmtree(tmp, ignore_errors=True)
+            raise
+        self._living[name] = WorkerProcess(zygote, pid, pidfd, sock, lambda why: self._gone(name, why, tmp))
+        if name in self._doomed:
+            self._living[name].kill(self._doomed.pop(name))
+
+    def _gone(self, name: tuple[str, int], why: str, tmp: Path) -> None:
+        self._living.pop(name, None)
+        self._measured.pop(name, None)
+        asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(tmp, ignore_errors=True))
+        _log.info("worker %s of slice %s is gone: %s", name[0], self._live.device.spec.id, why)
+        self._live.post(ev.WorkerGone(*name, why))
+
+    async def _load(self, order: ins.Load, model: Model, fd: int) -> int:
+        device = self._live.device
+        declared = self._node.devices.declared(order.worker.rpartition("@")[0].rpartition(".")[0])
+        header: dict[str, Any] = {
+            "op": "load", "digest": order.digest, "kind": model.kind, "device": "cuda" if device.cuda else "cpu",
+            "at_least_s": declared.load_s if declared and order.fresh else 0.0,
+            "limit_bytes": 0 if declared else order.limit_bytes,
+        }  # fmt: skip
+        if device.cuda and order.fresh:
+            header["free_before_bytes"] = self._node.devices.free_bytes(device)
+        try:
+            process = self._living.get((order.worker, order.incarnation))
+            if process is None:
+                raise SlicewiseError("worker_died", f"The worker of {order.worker} died before its load.")
+            timeout_s = self._node.settings.load_timeout_s + (declared.load_s if declared else 0.0)
+            answer = await process.ask(header, [fd], timeout_s)
+        finally:
+            frames.close_fds([fd])
+        if not answer.get("ok"):
+            failure = error_of(answer)
+            if failure.code in _OVERRUNS:
+                needed = int(answer.get("needed_bytes") or answer.get("held_bytes") or 0)
+                raise _Overrun(failure, max(needed, order.limit_bytes + 1))
+            raise failure
+        return declared.held_bytes if declared else int(answer["held_bytes"])
+
+    async def reset(self, order: ins.Reset) -> None:
+        """Have a worker's state restored."""
+        process = self._living.get((order.worker, order.incarnation))
+        ok = False
+        if process is not None:
+            try:
+                answer = await process.ask({"op": "reset"}, [], RESET_TIMEOUT_S)
+                ok = bool(answer.get("ok"))
+            except (TimeoutError, WorkerEnded):
+                _log.warning("worker %s could not be reset", order.worker)
+        self._live.post(ev.ResetDone(order.worker, order.incarnation, ok))
+
+    async def measure(self, worker: str) -> None:
+        """Ask a worker what it holds, at most once a second; emulated ones are not asked."""
+        loop = asyncio.get_running_loop()
+        name = next((name for name in self._living if name[0] == worker), None)
+        if name is None or self._node.devices.declared(worker.rpartition("@")[0].rpartition(".")[0]):
+            return
+        if loop.time() - self._measured.get(name, 0.0) < MEASURE_EVERY_S:
+            return
+        self._measured[name] = loop.time()
+        try:
+            answer = await self._living[name].ask({"op": "held"}, [], HELD_TIMEOUT_S)
+        except (TimeoutError, WorkerEnded):
+            return
+        if answer.get("ok"):
+            self._live.post(ev.Measured(*name, int(answer["held_bytes"])))
+
+    async def close(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*(process.close() for process in list(self._living.values())))
+
+
+class _Overrun(Exception):
+    def __init__(self, failure: SlicewiseError, needed: int) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.needed = needed

@@ -236,7 +236,9 @@ class SchedulerCore:
             g.running.started_ns = event.now_ns  # its turn began with the load; only what follows is its time
         for b in g.waiting:
             if b.request.worker == event.worker:
-                b.ready_ns = min(b.ready_ns, max(event.now_ns, b.bound_ns + self.state.gap_ns(b.request)))
+                b.ready_ns = max(event.now_ns, b.bound_ns + self.state.gap_ns(b.request))
+                if b is g.waiting[0]:
+                    b.due_ns = b.ready_ns + b.turn_ns
         if self._learn is not None:
             before = self._learn.held_bytes(event.worker)
             self._learn.learn_load(event.worker, event.load_ns, event.held_bytes)

@@ -132,8 +132,10 @@ class Slice:
         for b in self.waiting:
             if not self.tuning.gaps or b.arrived:
                 at += b.turn_ns
-            elif b.request.worker in self.loading or now_ns < b.due_ns:
+            elif b.request.worker in self.loading:
                 at = max(at, b.ready_ns) + b.turn_ns
+            elif now_ns < b.due_ns:
+                at = max(at, b.ready_ns) + b.turn_ns if run is not None else max(at, b.due_ns)
         return at
 
     def remaining(self, now_ns: int) -> int:

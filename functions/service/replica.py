@@ -196,7 +196,7 @@ class Replica:
             self._ready.set()
             self._stage.leftovers.learn(self.id)
             self._set("ready", "")
-        elif "unready" in header and not self._ready.is_set():
+        elif "unready" in header:  # while ready: it serves, but something is wrong with it
             self._set(self.status, header["unready"])
         elif "drained" in header:
             self._drained.set()

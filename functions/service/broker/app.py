@@ -37,6 +37,7 @@ class Broker:
         self.gone = asyncio.Event()
         self.gone_why = ""
         self.draining = False
+        self.template = bool(order.upstream_socket)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,14 +74,16 @@ class Broker:
             asked_s = durations.seconds(request.timeout, 0.0)
             limit_s = min(limit_s or asked_s, asked_s or limit_s)
         guard = Guard(receive)
+        abandoned = True
         if limit_s > 0:
             guard.limit(limit_s, "exec_timeout")
         try:
             if not self.serving.is_set():
                 await self._until_serving()
             if self._invocations is not None:
-                reply.invocation = self._invocations.begin(request.platform)
+                reply.invocation = self._invocations.begin(request.platform, limit_s)
             await self._exchange(request, guard, receive, reply)
+            abandoned = False
         except asyncio.CancelledError:
             reason = guard.caught()
             if not reason:
@@ -94,7 +97,7 @@ class Broker:
         finally:
             guard.close()
             if reply.invocation is not None:
-                reply.invocation.finish()
+                reply.invocation.finish(abandoned)
 
     def _given_up(self, reason: str, limit_s: float) -> SlicewiseError:
         if reason == "exec_timeout":

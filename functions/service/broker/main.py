@@ -18,14 +18,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from functions.service.broker.app import Broker
+from functions.service.broker.doors import Doors
+from functions.service.broker.invocations import Invocations
+from functions.service.broker.runtime_side import RuntimeSide
 from functions.service.broker.upstream import Upstream, UpstreamError
 from functions.service.orders import BrokerOrder
 from proto.wire import frames, journal
+from proto.wire.calls import SchedulerCalls
 
 log = logging.getLogger(__name__)
 
 PROBE_FIRST_S, PROBE_LIMIT_S = 0.01, 0.1
 BACKLOG = 2048
+HELLO_S = 5.0
+NO_HELLO = (
+    "The function listens, but Slicewise's runtime in it has not said hello: was python started with -I, -E or -S, "
+    "or PYTHONPATH replaced?"
+)
 KEEP_ALIVE_S = 90  # longer than any client of ours keeps an idle connection, so that it is the one to close
 
 
@@ -43,7 +52,7 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((order.address, 0))
     upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
-    invocations = None
+    runtime, invocations = await _gpu_side(order) if order.gpu else (None, None)
     broker = Broker(order, upstream, invocations)
     config = uvicorn.Config(
         broker,  # type: ignore[arg-type]
@@ -66,15 +75,29 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), sock=listener, backlog=BACKLOG)
     await control.send({"listening": listener.getsockname()[1]})
-    host = asyncio.create_task(_obey(order, control, broker, upstream, stop), name="host")
+    host = asyncio.create_task(_obey(control, broker, upstream, runtime, stop), name="host")
     await stop.wait()
     host.cancel()
     server.close()
     return 0
 
 
+async def _gpu_side(order: BrokerOrder) -> tuple[RuntimeSide, Invocations]:
+    doors = Doors(order.node, order.door_path, order.credential)
+    invocations = Invocations(order, doors, None)
+    if order.scheduler:
+        calls = SchedulerCalls(order.scheduler, order.credential, order.replica, on_unbound=invocations.unbound)
+        await calls.start()
+        invocations.calls = calls
+    return RuntimeSide(order, invocations, doors), invocations
+
+
 async def _obey(
-    order: BrokerOrder, control: frames.FrameConnection, broker: Broker, upstream: Upstream, stop: asyncio.Event
+    control: frames.FrameConnection,
+    broker: Broker,
+    upstream: Upstream,
+    runtime: RuntimeSide | None,
+    stop: asyncio.Event,
 ) -> None:
     """Carry out what the host tells; its end is ours."""
     watching: asyncio.Task[None] | None = None
@@ -85,7 +108,9 @@ async def _obey(
             frames.close_fds(fds)
             if "started" in header:
                 broker.gone.clear()
-                watching = asyncio.create_task(_until_serving(control, broker, upstream), name="readiness")
+                if runtime is not None:
+                    runtime.greeted.clear()
+                watching = asyncio.create_task(_until_serving(control, broker, upstream, runtime), name="readiness")
             elif "gone" in header:
                 if watching is not None:
                     watching.cancel()
@@ -98,8 +123,14 @@ async def _obey(
     stop.set()
 
 
-async def _until_serving(control: frames.FrameConnection, broker: Broker, upstream: Upstream) -> None:
-    """Ask the function until it listens, then tell the host that it serves."""
+async def _until_serving(
+    control: frames.FrameConnection, broker: Broker, upstream: Upstream, runtime: RuntimeSide | None
+) -> None:
+    """Ask the function until it listens (and a GPU function until it has said hello), then tell the host.
+
+    A server of the user's own may say hello only when it first touches a model, so it is not made to wait; the
+    host hears of it all the same.
+    """
     pause = PROBE_FIRST_S
     while True:
         try:
@@ -108,9 +139,24 @@ async def _until_serving(control: frames.FrameConnection, broker: Broker, upstre
         except UpstreamError:
             await asyncio.sleep(pause)
             pause = min(PROBE_LIMIT_S, pause * 1.5)
+    if runtime is not None and broker.template:
+        await _until_greeted(control, runtime)
+        await runtime.greeted.wait()
     broker.gone_why = ""
     broker.serving.set()
     await control.send({"ready": True})
+    if runtime is not None:
+        await _until_greeted(control, runtime)
+        await runtime.greeted.wait()
+        await control.send({"ready": True})
+
+
+async def _until_greeted(control: frames.FrameConnection, runtime: RuntimeSide) -> None:
+    try:
+        async with asyncio.timeout(HELLO_S):
+            await runtime.greeted.wait()
+    except TimeoutError:
+        await control.send({"unready": NO_HELLO})
 
 
 async def _drain(control: frames.FrameConnection, broker: Broker, quiet_s: float) -> None:

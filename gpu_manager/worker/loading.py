@@ -7,11 +7,9 @@ one page; on a GPU they go to the device.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import io
-import mmap
 import os
 import pickle
 from collections.abc import Callable
@@ -116,7 +114,7 @@ def _load_module(
     fd: int, start: int, skeleton: bytes, manifest: dict[str, Any], digest: str, device: torch.device
 ) -> Loaded:
     size = os.fstat(fd).st_size
-    buffer = _map(fd, size)
+    buffer = payload.map_file(fd, size)
     entries = [[dtype, shape, start + offset, nbytes] for dtype, shape, offset, nbytes in manifest["tensors"]]
     try:
         on_host = payload.tensors_of(buffer, entries)
@@ -140,16 +138,3 @@ def _load_module(
     if not isinstance(root, torch.nn.Module):
         raise BadPackage("The package's skeleton is no torch module.")
     return Loaded(digest, "module", root, mapped, placed, records, pristine)
-
-
-def _map(fd: int, size: int) -> mmap.mmap:
-    """The package as a private mapping whose pages are there before the first call."""
-    mapping = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    with contextlib.suppress(OSError):  # an older kernel faults the pages in as they are read
-        mapping.madvise(_POPULATE_READ)
-    return mapping
-
-
-# Linux 5.14's MADV_POPULATE_READ maps the page cache's pages without copying; MAP_POPULATE on a
-# writable private mapping would copy every page at once.
-_POPULATE_READ = 22

@@ -18,6 +18,8 @@ from pathlib import Path
 # What malloc, thread stacks and Python may reserve beyond what they touch; not counted as held.
 _RESERVE_BYTES = 64 << 20
 _STUCK = re.compile(r"tried to allocate (\d+) bytes|Tried to allocate ([\d.]+) ([KMG])iB")
+_PRIVATE_DIRTY = re.compile(rb"^Private_Dirty: +(\d+) kB", re.M)
+_ANONYMOUS = re.compile(rb"^Anonymous: +(\d+) kB", re.M)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -30,11 +32,15 @@ class Overrun(Exception):
         self.limit_bytes = limit_bytes
 
 
-def _rollup(field: str) -> int:
-    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    return 0
+def _own_anonymous() -> int:
+    """Anonymous pages that no other process shares, summed over the mappings.
+
+    A mapping's private dirty pages alone would not do: they count a model file's pages that the kernel has not
+    written to the disk yet.
+    """
+    text = Path("/proc/self/smaps").read_bytes()
+    pairs = zip(_PRIVATE_DIRTY.findall(text), _ANONYMOUS.findall(text), strict=True)
+    return sum(min(int(dirty), int(anonymous)) for dirty, anonymous in pairs) * 1024
 
 
 def _status(field: str) -> int:
@@ -67,7 +73,7 @@ class Ledger:
             import torch
 
             return max(0, self._gpu_free_before - int(torch.cuda.mem_get_info()[0]))
-        return _rollup("Private_Dirty:") + self.mapped_bytes
+        return _own_anonymous() + self.mapped_bytes
 
     def limit(self, limit_bytes: int) -> None:
         """From now on this worker may hold so many bytes; 0 lifts the limit."""

@@ -68,9 +68,8 @@ class Canonical:
         if kind in (set, frozenset):
             # Items are sorted before they are numbered, so each is walked by itself.
             return [kind.__name__, sorted(json.dumps(Canonical().walk(item)) for item in value)]
-        if isinstance(value, dict) and kind.__reduce_ex__ in (dict.__reduce_ex__, object.__reduce_ex__):
-            if kind.__module__ in ("builtins", "collections"):
-                return [kind.__name__, self._pairs(value, path, depth)]
+        if isinstance(value, dict) and kind.__module__ in ("builtins", "collections"):
+            return [kind.__name__, self._pairs(value, path, depth)]
         self.classes.add("{}.{}".format(kind.__module__, kind.__qualname__))
         return self._object(value, kind, path, depth)
 
@@ -92,11 +91,11 @@ class Canonical:
             if reduced is None:
                 reduced = value.__reduce_ex__(2)
         except Exception:
-            return name + ["opaque"]
+            return [*name, "opaque"]
         if isinstance(reduced, str):
             return ["name", kind.__module__, reduced]
         function, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
-        form = name + [self.walk(function, path, depth), self.walk(list(arguments or ()), path, depth)]
+        form = [*name, self.walk(function, path, depth), self.walk(list(arguments or ()), path, depth)]
         if isinstance(state, dict):
             form.append(self._pairs(state, path, depth))
             if isinstance(state.get("_modules"), dict):

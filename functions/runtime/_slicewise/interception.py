@@ -1,7 +1,8 @@
 """Puts calls of a model on the way to its slice, by attributes of the instance: classes stay as they are.
 
 What runs on the slice: the call itself, `forward`, and of every class of the module,
-- written by the user: each public method, unless torch.nn.Module has one of that name or it is a generator or coroutine;
+- written by the user: each public method, unless torch.nn.Module has one of that name, and no generator
+  or coroutine;
 - from an installed library: methods whose name says that they compute (COMPUTES);
 - TorchScript: each exported method.
 Everything else runs here, and reads weights through remote.py. Parts of a model are intercepted
@@ -123,7 +124,9 @@ def remote_values(root):
             wanted.setdefault(tensor._source, {})[id(tensor)] = tensor
     values = {}
     for source, tensors in wanted.items():
-        for tensor, value in zip(tensors.values(), source([tensor._name for tensor in tensors.values()])):
+        fetched = iter(source([tensor._name for tensor in tensors.values()]))
+        for tensor in tensors.values():
+            value = next(fetched)
             parameter = isinstance(tensor, torch.nn.Parameter)
             values[id(tensor)] = torch.nn.Parameter(value, tensor.requires_grad) if parameter else value
     return values

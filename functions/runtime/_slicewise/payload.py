@@ -6,6 +6,7 @@ the worker on a slice both use this file, so that what one writes is what the ot
 torch is taken as found: this file never imports it before somebody else has.
 """
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -20,6 +21,8 @@ MAP_FROM_BYTES = 64 * 1024
 # writev takes at most IOV_MAX buffers and 2 GiB at once.
 _MAX_BUFFERS = 1024
 _MAX_WRITE = 1 << 30
+# Linux 5.14: map all pages now, and copy none. MAP_POPULATE would copy each page of a private mapping.
+_POPULATE_READ = 22
 _PADDING = bytes(ALIGNMENT)
 
 
@@ -139,8 +142,10 @@ def map_file(fd: int, size: int):
                 raise not_carried("a payload that ends early", "the other side sent fewer bytes than it said.")
             done += count
         return data
-    populate = getattr(mmap, "MAP_POPULATE", 0x8000)
-    return mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE | populate, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    mapping = mmap.mmap(fd, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    with contextlib.suppress(OSError):  # an older kernel maps the pages one by one, as they are read
+        mapping.madvise(_POPULATE_READ)
+    return mapping
 
 
 def tensors_of(buffer, entries):

@@ -93,7 +93,8 @@ class WorkerProcess:
                 frames.close_fds(fds)
             else:
                 answered(header, fds)
-        # A worker that hung up but lives is of no use.
+        # Mostly it has died, and its pidfd says so; one that hung up but lives is of no use.
+        await asyncio.sleep(WHY_S)
         if not self._ended:
             self.kill("it hung up")
 

@@ -291,14 +291,30 @@ def _verify(path: Path, model: Model) -> None:
             manifest = json.loads(file.read(length))
             if manifest["digest"] != model.digest or manifest["kind"] != model.kind:
                 raise wrong(f"it says it is {manifest['kind']} {manifest['digest']}")
+            identity = json.dumps(manifest["identity"], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+            if hashlib.sha256(identity.encode()).hexdigest() != model.digest:
+                raise wrong("its digest is not that of what it describes")
             start = (8 + length + 63) // 64 * 64
             for name in ("skeleton", "sources"):
                 offset, nbytes = manifest[name]
                 file.seek(start + offset)
                 if hashlib.sha256(file.read(nbytes)).hexdigest() != manifest[f"{name}_sha256"]:
                     raise wrong(f"its {name} does not match its hash")
-            ends = [start + offset + nbytes for _, _, offset, nbytes in manifest["tensors"]]
+            for (_, _, offset, nbytes), expected in zip(manifest["tensors"], manifest["hashes"], strict=True):
+                file.seek(start + offset)
+                if _hash(file, nbytes) != expected:
+                    raise wrong("a tensor does not match its hash")
         except (ValueError, KeyError, TypeError) as error:
             raise wrong("its manifest is damaged") from error
-        if any(end > size for end in ends):
-            raise wrong("it is cut short")
+
+
+def _hash(file: BinaryIO, nbytes: int) -> str:
+    """sha256 of the next bytes, or of what there is of them."""
+    running = hashlib.sha256()
+    while nbytes > 0:
+        block = file.read(min(COPY_BYTES, nbytes))
+        if not block:
+            break
+        running.update(block)
+        nbytes -= len(block)
+    return running.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sys
 
@@ -27,6 +28,7 @@ def main() -> None:
     """Run until SIGTERM; exit status 1 with one line on stderr when the gateway cannot start."""
     settings = load(Settings, "gateway")
     journal.configure("gateway", settings.log_level)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its starts and stops are told by us
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(settings))

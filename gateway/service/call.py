@@ -31,14 +31,14 @@ class Call:
         "path",
         "phase",
         "request_headers",
-        "started_s",
+        "started_ns",
         "target",
         "timer",
     )
 
     def __init__(self, scope: HTTPScope, path: bytes) -> None:
         self._loop = asyncio.get_running_loop()
-        self.started_s = self._loop.time()
+        self.started_ns = time.monotonic_ns()  # uvloop's own clock moves in milliseconds
         self.request_headers: Headers = list(scope["headers"])
         self.method = scope["method"]
         self.path = path
@@ -81,7 +81,11 @@ class Call:
 
     def taken_s(self) -> float:
         """Seconds since the call came in."""
-        return self._loop.time() - self.started_s
+        return self.taken_ns() / 1e9
+
+    def taken_ns(self) -> int:
+        """Nanoseconds since the call came in."""
+        return time.monotonic_ns() - self.started_ns
 
     def header(self, name: bytes) -> bytes:
         """The first value of a request header, b"" without it."""

@@ -34,7 +34,7 @@ class GpuPath:
         self._metrics = metrics
 
     async def serve(self, call: Call, client: Client, send: ASGISendCallable) -> int:
-        """The status that was sent; raises Gone, Unreachable's successors, SlicewiseError, TimeoutError."""
+        """The status that was sent; raises Gone, SlicewiseError, TimeoutError."""
         batch = invocation.batch(call.header(forwarding.BATCH))
         sla_ns = invocation.sla_ns(call.header(forwarding.SLA), call.entry.record.sla_ns)
         spooled = await self._spool.take(client, call.length())
@@ -55,8 +55,7 @@ class GpuPath:
         # A replica of an older generation runs older code: only its own broker knows what to ask for.
         if replica.generation >= record.generation and self._placer.pays(record.worker, batch):
             call.enter(Phase.QUEUE)
-            waited_ns = int(call.taken_s() * 1e9)
-            bound = await self._placer.place(call.call_id, record.worker, batch, sla_ns, waited_ns, call.left_s())
+            bound = await self._placer.place(call.call_id, record.worker, batch, sla_ns, call.taken_ns(), call.left_s())
         try:
             call.enter(Phase.CALL)
             extra: Headers = [(forwarding.DEADLINE, b"%.6f" % call.left_s())]

@@ -83,6 +83,7 @@ class Registry:
         del self._entries[key]
         for segment in self._segments(key):
             self._by_segment.pop(segment, None)
+        entry.pulse()  # whoever waits for a replica of it waits in vain
         return entry
 
     def _segments(self, key: FunctionKey) -> tuple[str, ...]:

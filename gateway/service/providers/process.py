@@ -223,9 +223,11 @@ def _facts(replica: pb.ReplicaState) -> ReplicaFacts:
 
 def _replica_set(wish: Wish, replicas: int) -> pb.ReplicaSet:
     record = wish.record
+    # The digest that was accepted, so that a name which moves on does not change what runs.
+    deployment = {**record.deployment.as_json(), "image_digest": record.image_digest}
     return pb.ReplicaSet(
         function=pb.FunctionRef(namespace=record.key.namespace, name=record.key.name),
-        deployment_json=json.dumps(record.deployment.as_json()),
+        deployment_json=json.dumps(deployment),
         replicas=replicas,
         revision=record.revision,
         uid=record.uid,

@@ -1,0 +1,3 @@
+from tests.gateway_rig.fixtures import rig
+
+__all__ = ["rig"]

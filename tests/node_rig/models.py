@@ -16,7 +16,7 @@ from gpu_manager.worker.sharing import package, payload, tree
 from proto.types.models import Model
 
 sys.path.insert(0, str(package.__file__.rpartition("/_slicewise/")[0]))
-from _slicewise import registering  # noqa: E402
+from _slicewise import registering
 
 sys.path.pop(0)
 

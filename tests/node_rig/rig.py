@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,7 @@ class Client:
                 for answer in self._answers.values():
                     if not answer.done():
                         answer.set_exception(error)
+                        answer.exception()  # whoever still waits gets it; nobody has to
                 return
             answer = self._answers.pop(header["id"])
             if answer.done():
@@ -171,6 +173,7 @@ class Rig:
         self.keys = Keys(folder)
         self.cache = Service("cache_manager.service", folder / "cache", self.keys)
         self.nodes: dict[str, Service] = {}
+        self.others: list[Service] = []
         self._clients: list[Client] = []
         self._ids = itertools.count(1)
 
@@ -207,6 +210,15 @@ class Rig:
     def token(self, worker: str, slice_id: str = "n-s0", **more: Any) -> str:
         return convert.sign_binding(self.keys.keys["bindings"], self.binding(worker, slice_id, **more))
 
+    async def scheduler(self) -> Service:
+        """A real scheduler without etcd."""
+        key = self.folder / "bindings.key"
+        self.keys.keys["bindings"].save(key)
+        service = Service("scheduler.service", self.folder / "scheduler", self.keys, bindings_key=key)
+        await service.start()
+        self.others.append(service)
+        return service
+
     async def status(self, node: str = "n") -> dict[str, Any]:
         channel = peers.channel(self.nodes[node].listen)
         try:
@@ -219,6 +231,13 @@ class Rig:
         status: dict[str, Any] = json.loads(answer.text)
         return status
 
+    async def until(self, what: str, node: str, holds: Callable[[dict[str, Any]], bool], timeout_s: float = 10) -> None:
+        """Wait for a node's status to be as wanted."""
+        until = time.monotonic() + timeout_s
+        while not holds(status := await self.status(node)):
+            assert time.monotonic() < until, f"{what} never came: {status}"
+            await asyncio.sleep(0.05)
+
     async def workers(self, node: str = "n", index: int = 0) -> dict[str, dict[str, Any]]:
         status = await self.status(node)
         return {worker["key"]: worker for worker in status["slices"][index]["workers"]}
@@ -228,4 +247,6 @@ class Rig:
             await client.close()
         for node in self.nodes.values():
             await node.stop()
+        for service in self.others:
+            await service.stop()
         await self.cache.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import random
@@ -16,6 +15,7 @@ from pathlib import Path
 from slicewise.launcher import board, logs
 from slicewise.launcher.board import Entry
 from slicewise.launcher.orphans import Orphans
+from slicewise.launcher.program import Program
 from slicewise.launcher.services import Service
 
 FIRST_BACKOFF_S = 0.1
@@ -30,20 +30,6 @@ START_ATTEMPTS = 3
 BAD_SETTINGS = 2  # exit status of a service that was told something wrong: trying again is no use
 
 _ERROR_CHARACTERS = 600
-_LINE_BYTES = 64 * 1024
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _tie(parent: int) -> Callable[[], None]:
-    """Between fork and exec: have the kernel kill the child when the launcher dies, however it dies."""
-
-    def tie() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)  # it died before the wish was heard
-
-    return tie
 
 
 class Child:
@@ -65,11 +51,10 @@ class Child:
         self._log = log
         self._changed = changed
         self._orphans = orphans
-        self._draining: asyncio.Task[None] | None = None
         self._probe = probe
         self._stopping = False
         self._wake = asyncio.Event()
-        self._process: asyncio.subprocess.Process | None = None
+        self._program: Program | None = None
 
     async def run(self) -> None:
         """Start the service, and again whenever it ends, until `stop`."""
@@ -98,31 +83,31 @@ class Child:
         """End it: SIGTERM, then SIGKILL to its whole process group."""
         self._stopping = True
         self._wake.set()
-        process = self._process
-        if process is None or process.returncode is not None:
+        program = self._program
+        if program is None or not program.running:
             return
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+        program.signal(signal.SIGTERM)
         try:
-            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+            await asyncio.wait_for(program.wait(), STOP_TIMEOUT_S)
         except TimeoutError:
-            _kill_group(process.pid)
-            await process.wait()
+            program.kill_group()
+            await program.wait()
 
     async def _live(self) -> tuple[str, int]:
         """One life: from start to end; (why it ended, exit status)."""
         self.entry.started = time.time()
         self._show(board.STARTING)
+        told = asyncio.Event()
         async with self._orphans.forking:
-            process = await self._spawn()
-            self._orphans.serving(process.pid)
-        self._process = process
-        self.entry.pid = process.pid
+            program = self._spawn(told)
+            self._orphans.serving(program.pid)
+        self._program = program
+        self.entry.pid = program.pid
         self._changed()
         if self._stopping:  # told to while it was being started
-            process.kill()
-        reading = asyncio.create_task(self._become_ready(process))
-        ended = asyncio.create_task(process.wait())
+            program.kill_group()
+        reading = asyncio.create_task(self._become_ready(told))
+        ended = asyncio.create_task(program.wait())
         why = ""
         try:
             await asyncio.wait([reading, ended], timeout=READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -132,58 +117,40 @@ class Child:
                 self._show(board.READY)
             elif not ended.done():
                 why = str(reading.exception()) if reading.done() else f"not ready within {READY_TIMEOUT_S:g} s"
-                process.kill()
-            await ended
+                program.kill_group()
+            status = await ended
         finally:
             reading.cancel()
-            # What it had started goes with it.
-            _kill_group(process.pid)
-            self._orphans.ended(process.pid)
-            await self._orphans.sweep()
             await asyncio.gather(reading, return_exceptions=True)
-        status = process.returncode or 0
+            # What it had started goes with it.
+            program.kill_group()
+            self._orphans.ended(program.pid)
+            await self._orphans.sweep()
         self.entry.pid, self.entry.ready = 0, 0.0
         ending = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
         return why or ending, status
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
+    def _spawn(self, told: asyncio.Event) -> Program:
+        def heard(line: bytes) -> bool:
+            if _is_ready(line):
+                told.set()
+            return told.is_set()
+
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            return await asyncio.create_subprocess_exec(
-                *self.service.command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE if self.service.prints_ready else log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=_tie(os.getpid()),
-                limit=_LINE_BYTES,
-            )
+            return Program(self.service.command, log, heard if self.service.prints_ready else None)
         finally:
             os.close(log)
 
-    async def _become_ready(self, process: asyncio.subprocess.Process) -> None:
+    async def _become_ready(self, told: asyncio.Event) -> None:
         if self._probe is not None:
             await self._probe()
-        if process.stdout is None:
-            return
-        while True:
-            line = await process.stdout.readline()
-            if not line:
-                # It ends, or it has closed its stdout; the wait for the process tells.
-                await asyncio.Event().wait()
-            if _is_ready(line):
-                break
-        # What it prints later is of no use, but must not block it.
-        self._draining = asyncio.create_task(_drain(process.stdout))
+        if self.service.prints_ready:
+            await told.wait()
 
     def _show(self, state: str) -> None:
         self.entry.state = state
         self._changed()
-
-
-async def _drain(stream: asyncio.StreamReader) -> None:
-    while await stream.read(_LINE_BYTES):
-        pass
 
 
 def _is_ready(line: bytes) -> bool:
@@ -192,9 +159,3 @@ def _is_ready(line: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(told, dict) and told.get("ready") is True
-
-
-def _kill_group(pid: int) -> None:
-    # The group bears the leader's number, which no other process can get while the group has members.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)

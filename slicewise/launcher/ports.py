@@ -47,7 +47,7 @@ def choose(names: Iterable[str], kept: Mapping[str, int], source: random.Random 
 
 
 def claim(what: str, host: str, port: int, kept: int, flag: str) -> int:
-    """The port that the user asked for (0: the one it had, or any free one); raises SlicewiseError `conflict` if it is taken."""
+    """The port asked for (0: the one it had, or any free one); raises SlicewiseError `conflict` if it is taken."""
     if port == 0:
         return choose([what], {what: kept})[what]
     if not is_free(host, port):

@@ -166,7 +166,8 @@ def to_answer(result: Any) -> tuple[int, list[tuple[str, str]], bytes | Iterator
     status: Any = 200
     given: Any = ()
     body: Any = result
-    if isinstance(result, Mapping) and (not result or {"statusCode", "body", "headers"} & result.keys()):
+    # A dict is an envelope if it says so; any other dict is what the caller wants to see as JSON.
+    if isinstance(result, Mapping) and ({"statusCode", "body"} & result.keys() or result.keys() <= {"headers"}):
         status, given, body = result.get("statusCode", 200), result.get("headers") or (), result.get("body")
     elif isinstance(result, tuple) and 2 <= len(result) <= 3 and isinstance(result[1], int):
         body, status, given = (*result, ())[:3]

@@ -27,6 +27,7 @@ from scheduler.core.topology import Topology
 from scheduler.core.tuning import PAPER, Tuning
 
 _RATE_NS = 30e9  # calls a second are averaged over about half a minute, a few turns of a busy slice's cache
+_MAX_RATES = 4096  # worker keys whose rates are kept before the long silent ones are dropped
 _KEEP_ITEMS = 256  # workers named in one Keep; the most wanted come first
 _RETRY_AFTER_S = (1.0, 60.0)  # bounds of the advice given with queue_full
 
@@ -264,9 +265,11 @@ class SchedulerCore:
 
     # ------------------------------------------------------------------ time
 
-    def _tick(self, _event: ev.Tick) -> None:
+    def _tick(self, event: ev.Tick) -> None:
         self._moved(self.topology.keep_house() or bool(self.room.parked))
         self.ledger.drop_orphans()
+        if len(self._rates) > _MAX_RATES:
+            self._rates = {w: (rate, at) for w, (rate, at) in self._rates.items() if event.now_ns - at < 10 * _RATE_NS}
 
     def _stalls_at(self, run: Bound) -> int:
         beyond_ns = int(self.tuning.stall_factor * run.turn_ns)

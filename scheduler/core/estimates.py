@@ -17,7 +17,6 @@ MS = 1_000_000
 # Before the first measurement. A wrong guess costs one placement, so they need only the right size.
 GUESSED_LOAD_NS = 1_000 * MS
 GUESSED_TURN_NS = 50 * MS
-GUESSED_OVERHEAD_BYTES = 48 * 1024 * 1024  # what a forked worker holds beside its tensors
 
 _SMOOTHING = 0.2  # weight of the newest sample once there are 1 / _SMOOTHING of them
 _MAX_BATCHES = 64  # batch sizes kept per worker and slice size; beyond, the nearest known one learns
@@ -91,14 +90,12 @@ class Profiles:
         return int(known.gap.value) if known is not None else 0
 
     def held_bytes(self, worker: str) -> int:
-        """See Estimates; before it was measured, the registered tensors and what a process takes beside."""
+        """See Estimates; before it was measured, its largest model: less than it will hold, so that a guess
+        never refuses what might fit."""
         known = self._known.get(worker)
         if known is None:
             return 0
-        if known.held_bytes:
-            return known.held_bytes
-        tensors = sum(known.tensor_bytes.values())
-        return tensors + GUESSED_OVERHEAD_BYTES if tensors else 0
+        return known.held_bytes or max(known.tensor_bytes.values(), default=0)
 
     def measured_bytes(self, worker: str) -> int:
         """What the worker held when it was last measured, 0 if it never was."""

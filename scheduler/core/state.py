@@ -72,21 +72,28 @@ class State:
         """The oldest request whose worker is on an idle slice, and that slice: soonest free, lowest index."""
         best: tuple[Request, Slice] | None = None
         rank: tuple[tuple[int, int], int, int] | None = None
-        limit = self.tuning.ahead_limit_ns
+        waiting = self.queue.workers
         for g in self.slices:
             if not g.open:
                 continue
-            left = g.remaining(self.now_ns) if g.running is not None or g.waiting else 0
-            if left > limit:
+            occupied = g.running is not None or bool(g.waiting)
+            left = g.remaining(self.now_ns) if occupied else 0
+            if left > self.tuning.ahead_limit_ns or (occupied and not self.tuning.gaps):
                 continue
-            waiting, held = self.queue.workers, g.held
+            held = g.held
             for worker in held if len(held) < len(waiting) else waiting:
-                if worker not in held or worker not in waiting:
+                if worker not in held or worker not in waiting or not self._may_be_idle(g, worker, left):
                     continue
                 r = next((r for r in waiting[worker] if self.idle(g, r)), None)
                 if r is not None and (rank is None or (r.order, left, g.index) < rank):
                     best, rank = (r, g), (r.order, left, g.index)
         return best
+
+    def _may_be_idle(self, g: Slice, worker: str, left: int) -> bool:
+        """Whether `g` may be idle for some request of `worker`: spares a walk along all of them."""
+        if not self.tuning.ahead_limit_ns:
+            return left <= 0
+        return left <= g.ahead_ns(self.estimates.gap_ns(worker))
 
     def roomiest_idle(self, r: Request) -> Slice | None:
         """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""

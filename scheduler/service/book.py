@@ -55,6 +55,7 @@ class Book:
         self._snapshot = snapshot
         self._known = known
         self._forgotten = forgotten
+        self._nodes: set[str] = set()
 
     # ------------------------------------------------------------------ reading
 
@@ -128,6 +129,7 @@ class Book:
             log.error("the record of a node cannot be read: %s", error)
             return
         specs = tuple(convert.spec_from_wire(spec) for spec in hello.slices)
+        self._nodes.add(hello.node)
         self._desk.tell(lambda now: ev.NodeExpected(now, specs))
 
     def _deploy(self, function: str, value: Value) -> None:
@@ -199,13 +201,26 @@ class Book:
         while True:
             await asyncio.sleep(PROFILES_EVERY_S)
             self.note_profiles()
-            self._desk.drop_stale_tokens()
             profiles.changed.clear()
+            self._desk.drop_stale_tokens()
+            self._drop_nodes()
 
     def note_profiles(self) -> None:
         """Note them now."""
-        for worker in self._desk.profiles.changed:
-            self._pen.write(keys.profile(worker), write_profile(self._desk.profiles.profile(worker)))
+        for worker in list(self._desk.profiles.changed):
+            if self._desk.catalogue.keeps(worker):
+                self._pen.write(keys.profile(worker), write_profile(self._desk.profiles.profile(worker)))
+            else:  # a call that ended after its function had gone
+                self._desk.profiles.forget(worker)
+                self._forgotten(worker)
+
+    def _drop_nodes(self) -> None:
+        """Nodes that did not come back in time are no longer expected at the next start either."""
+        self._nodes.update(self._desk.nodes)
+        here = {g.spec.node for g in self._desk.core.state.slices} | set(self._desk.nodes)
+        for node in self._nodes - here:
+            self._pen.write(keys.node(node), None)
+        self._nodes &= here
 
     def _note_model(self, registered: Registered) -> None:
         function = FunctionKey.parse(registered.model.worker.rpartition("@")[0])

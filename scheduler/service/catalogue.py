@@ -94,6 +94,13 @@ class Catalogue:
         models = self._models.get(worker.rpartition("@")[0], {})
         return [known.model for _, known in sorted(models.items()) if worker in known.workers]
 
+    def keeps(self, worker: str) -> bool:
+        """Whether a worker key is one of the kept revisions of a deployed function, as far as that is known."""
+        function = worker.rpartition("@")[0]
+        if not self.complete:
+            return True
+        return function in self.functions and worker in self._revisions.get(function, ())
+
     def __iter__(self) -> Any:
         """(function, Registered) of all models."""
         return ((function, known) for function, models in self._models.items() for known in models.values())

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import sys
 import zipfile
+from itertools import zip_longest
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -23,7 +24,7 @@ class _Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Finder and loader over {path in the zip: text}."""
 
     def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
+        self.files: dict[str, str] = {}
 
     def _path(self, name: str) -> str | None:
         base = name.replace(".", "/")
@@ -43,7 +44,7 @@ class _Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         path = self._path(fullname)
         if path is None:
             raise ImportError(f"no source of {fullname} came with the package", name=fullname)
-        return importlib.util.decode_source(self.files[path])
+        return self.files[path]
 
     def get_code(self, fullname: str) -> CodeType:
         # Tracebacks name the file as the user knows it.
@@ -57,9 +58,31 @@ _finder = _Sources()
 
 
 def add(archive: bytes) -> None:
-    """Make the modules of a zip of sources importable."""
-    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-        for name in opened.namelist():
-            _finder.files[name] = opened.read(name)
+    """Make the modules of a zip of sources importable.
+
+    Another model of the function may have brought other parts of the same files. Parts are whole statements in
+    the lines where they stand, so they join line by line; a module that is imported already runs what is new.
+    """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        fresh = {name: opened.read(name).decode() for name in opened.namelist()}
+    known = {name: _finder.files[name] for name in fresh if name in _finder.files}
+    for name, text in fresh.items():
+        _finder.files[name] = _joined(known[name], text) if name in known else text
+    for name, text in known.items():
+        module = sys.modules.get(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+        added = _added(text, fresh[name])
+        if module is not None and added.strip():
+            exec(compile(added, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+
+
+def _joined(one: str, other: str) -> str:
+    lines = zip_longest(one.splitlines(), other.splitlines(), fillvalue="")
+    return "\n".join(first or second for first, second in lines) + "\n"
+
+
+def _added(known: str, fresh: str) -> str:
+    """The lines of `fresh` that `known` lacks, in their places; what they import from __future__ holds for them too."""
+    lines = zip_longest(known.splitlines(), fresh.splitlines(), fillvalue="")
+    return "\n".join(new if not old or old.startswith("from __future__") else "" for old, new in lines)

@@ -30,14 +30,18 @@ def write(folder: Path, **files: str) -> None:
 
 
 def run(folder: Path, stand_in: StandIn | None, module: str = "handler", **environment: str) -> Any:
-    """What `handler.answer()` gives, on a slice, or in-process when there is no stand-in."""
+    """What `handler.answer()` gives, on a slice, or in-process when there is no stand-in.
+
+    A module that ends in .py is run as a script, which prints `RESULT ` and JSON itself.
+    """
     env = {key: value for key, value in os.environ.items() if not key.startswith("SLICEWISE_")}
     env.update(PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
     env["PYTHONPATH"] = f"{RUNTIME}:{folder}"
     if stand_in is not None:
         env.update(SLICEWISE_SOCKET=stand_in.socket_path, SLICEWISE_GPU="1", SLICEWISE_BUNDLE="b1")
     env.update(environment)
-    command = [sys.executable, "-c", _SERVER.format(module=module)]
+    script = ["-c", _SERVER.format(module=module)] if not module.endswith(".py") else [module]
+    command = [sys.executable, *script]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=100)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):

@@ -99,6 +99,7 @@ class StandIn:
     def __init__(self, folder: Path) -> None:
         self.socket_path = str(folder / "runtime.sock")
         self.said: list[dict[str, Any]] = []
+        self.states: list[bool] = []  # what each answered call said of its worker's state
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stand-in")
@@ -136,8 +137,7 @@ class StandIn:
             connection.close()
         if self._serving:
             await asyncio.wait(self._serving, timeout=5)
-        if self._worker is not None:
-            await self._worker.close()
+        await self._drop_worker()
         assert self._zygote is not None
         await self._zygote.stop()
 
@@ -190,8 +190,22 @@ class StandIn:
             await self._worker.ask({"op": "reset"})
         wanted = {key: header[key] for key in ("model", "method", "layout")}
         answer, out = await self._worker.ask({"op": "infer", **wanted}, fds)
+        self.states.append(answer.get("state", False))
         phases = {"queue_s": 0.0, "load_s": 0.0, "infer_s": answer.get("infer_s", 0.0)}
         return {**answer, "phases": phases, "slice": "s0", "cache": "hit"}, out
+
+    def start_anew(self) -> None:
+        """Forget what was said, and give the next handler a worker of its own, as a new revision gets."""
+        self.said.clear()
+        self.states.clear()
+        self._do(self._drop_worker())
+
+    async def _drop_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        self._loaded.clear()
+        self._token = ""
+        if worker is not None:
+            await worker.close()
 
     def package(self, digest: str) -> Path:
         """Where a model's package is kept."""

@@ -18,13 +18,6 @@ async def _exited(zygote: ZygoteProcess) -> dict[str, int]:
         return await zygote.peer.unasked.get()
 
 
-def _gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
 async def test_ends_are_reported_with_how_they_came(zygote: ZygoteProcess) -> None:
     first, peer = await zygote.fork()
     second, other = await zygote.fork()
@@ -50,14 +43,16 @@ async def test_a_frozen_worker_stops_nobody_else(zygote: ZygoteProcess, tmp_path
 async def test_workers_die_with_their_zygote() -> None:
     zygote = await ZygoteProcess.start()
     answer, peer = await zygote.fork()
-    path = Path(f"/proc/{answer['pid']}")
-    assert path.exists()
     await peer.ask({"op": "held"})
+    pidfd = os.pidfd_open(answer["pid"])
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_reader(pidfd, ended.set)
     zygote.process.kill()
     async with asyncio.timeout(20):
         await zygote.process.wait()
-        while not _gone(answer["pid"]):
-            await asyncio.sleep(0.01)
+        await ended.wait()
+    asyncio.get_running_loop().remove_reader(pidfd)
+    os.close(pidfd)
     await peer.close()
     await zygote.peer.close()
 

@@ -69,12 +69,11 @@ class Entry:
         self._known = known
         self.pulse()
 
-    def why_never(self) -> str:
-        """Why no replica of the present generation will come up, "" while one still may."""
+    @property
+    def fails(self) -> bool:
+        """Whether every replica of the present generation has failed, so that waiting is in vain for now."""
         current = [fact for fact in self.facts if fact.generation >= self.record.generation]
-        if current and all(fact.status == "failed" for fact in current):
-            return next((fact.why for fact in current if fact.why), "its replicas fail to start")
-        return ""
+        return bool(current) and all(fact.status == "failed" for fact in current)
 
     def pulse(self) -> None:
         """Let everybody who waits for a change look again."""

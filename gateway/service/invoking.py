@@ -76,6 +76,7 @@ class Invoker:
         try:
             status = await self._serve(call, client, send)
         except (SlicewiseError, Gone) as error:
+            client.finish()  # a caller that leaves now has nothing left to cancel
             status = await self._fail(call, error, send)
         except asyncio.CancelledError:
             task = asyncio.current_task()

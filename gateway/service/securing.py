@@ -31,7 +31,7 @@ class Securer:
         """A ready replica as soon as there is one; the caller brings the deadline.
 
         Raises SlicewiseError `queue_full` when too many wait, `not_ready` when every replica has
-        failed, with its reason, `not_found` when the function is removed meanwhile.
+        failed, `not_found` when the function is removed meanwhile.
         """
         if entry.waiting >= self._max_waiting:
             raise SlicewiseError("queue_full", f"{self._max_waiting} calls wait for a replica of {entry.full_name}.")
@@ -43,9 +43,10 @@ class Securer:
                     return replica
                 if self._registry.get(entry.record.key) is not entry:
                     raise unknown(entry.record.key)
-                why = entry.why_never()
-                if why and entry.record.replicas:
-                    raise SlicewiseError("not_ready", f"{entry.full_name} cannot start: {why}")
+                if entry.fails and entry.record.replicas:
+                    # Why is for those who may describe it: it quotes the function's log.
+                    text = f"{entry.full_name} does not start; describe it, or read its log, to see why."
+                    raise SlicewiseError("not_ready", text)
                 if entry.record.replicas == 0:
                     await self._wake(entry)
                     continue

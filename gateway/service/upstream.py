@@ -19,8 +19,8 @@ CONNECT_TIMEOUT_S = 5.0
 MAX_IDLE = 256
 # Replicas come and go: their idle connections are looked over this often.
 SWEEP_S = 30.0
-# Shorter than a broker keeps an idle connection, so that we do not send into one that is being closed.
-IDLE_S = 4.0
+# Shorter than a broker keeps an idle connection (90 s), so that we do not send into one that is being closed.
+IDLE_S = 60.0
 
 Body = bytes | AsyncIterator[bytes] | None
 

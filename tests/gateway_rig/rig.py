@@ -75,6 +75,9 @@ class Rig:
         self.trust = trust
         self.host = StandInHost(self.loop, trust)
         self.scheduler = StandInScheduler(self.loop, trust, keys["bindings"])
+        self.host_address = ""  # of a real host, instead of the stand-in
+        self.second = StandInHost(self.loop, trust)
+        self.hosts = 1
         self.etcd_address = ""
         self._etcd: subprocess.Popen[bytes] | None = None
         self._gateway: subprocess.Popen[str] | None = None
@@ -88,6 +91,8 @@ class Rig:
             command = etcd_server.command(self.folder / "etcd", client, peer)
             self._etcd = subprocess.Popen(command, env=etcd_server.environment(), stdout=log, stderr=log)
         self.host.start()
+        if self.hosts > 1:
+            self.second.start()
         self.scheduler.start()
         self.start_gateway()
 
@@ -95,7 +100,8 @@ class Rig:
         settings = {
             "listen_http": self.http or "127.0.0.1:0",
             "metrics_listen": self.metrics or "127.0.0.1:0",
-            "hosts": [f"node-1={self.host.address}"],
+            "hosts": [f"node-1={self.host_address or self.host.address}"]
+            + [f"node-2={self.second.address}"] * (self.hosts - 1),
             "scheduler": self.scheduler.address,
             "etcd": self.etcd_address,
             "etcd_user": "",
@@ -145,8 +151,9 @@ class Rig:
     def close(self) -> None:
         if self._gateway is not None:
             self.stop_gateway()
-        self.host.forget()
-        self.host.stop()
+        for host in (self.host, self.second):
+            host.forget()
+            host.stop()
         self.scheduler.stop()
         if self._etcd is not None:
             self._etcd.kill()

@@ -63,7 +63,7 @@ def namespace(fields: dict[str, Any] | None = None) -> str:
 
 def accepted() -> Response:
     """Done, or on its way."""
-    return Response(status=202)
+    return Response(status=202, content_type="text/plain; charset=utf-8")
 
 
 def document(value: Any) -> Response:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import grpc.aio
@@ -34,6 +35,7 @@ class HostLink:
         self.address = address
         self.state: dict[FunctionKey, pb.FunctionState] = {}
         self.connected = False
+        self.away_since_s = time.monotonic()  # while not connected
         self.sending = asyncio.Lock()  # wishes reach a host in the order they were made
         self.first_state = asyncio.Event()
         self._metadata = peers.metadata(credential)
@@ -41,6 +43,10 @@ class HostLink:
         self._channel = peers.channel(address)
         self.stub = rpc.FunctionHostStub(self._channel)
         self._task: asyncio.Task[None] | None = None
+
+    def away_s(self) -> float:
+        """Seconds since it was last heard, 0 while it is there."""
+        return 0.0 if self.connected else time.monotonic() - self.away_since_s
 
     def start(self) -> None:
         """Watch the host from now on, through every restart of it."""
@@ -112,6 +118,8 @@ class HostLink:
             except grpc.aio.AioRpcError as error:
                 if self.connected:
                     _log.warning("the function host %s is away: %s", self.name, error.details())
-            self.connected = False
+            if self.connected:
+                self.connected = False
+                self.away_since_s = time.monotonic()
             await asyncio.sleep(backoff_s * random.uniform(0.5, 1.0))
             backoff_s = min(backoff_s * 2, _LAST_BACKOFF_S)

@@ -28,6 +28,8 @@ from proto.wire.generated import slicewise_pb2 as pb
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+# A host that is restarted is back within seconds; what one that stays away had is started elsewhere.
+_MOVE_AFTER_S = 15.0
 # Hosts start beside the gateway; where replicas run already is worth this wait at start.
 _FIRST_STATE_S = 3.0
 
@@ -165,6 +167,22 @@ class ProcessProvider(Provider):
             for name, key in list(self._dirty):
                 link = next(link for link in self._links if link.name == name)
                 if link.connected:
+                    await self._tell(link, key)
+            await self._move_from_the_lost()
+
+    async def _move_from_the_lost(self) -> None:
+        """Give the replicas of hosts that stay away to the others; those hosts hear of it when they are back."""
+        lost = {link.name for link in self._links if link.away_s() > _MOVE_AFTER_S}
+        if not lost or len(lost) == len(self._links):
+            return
+        for key, wish in list(self._wishes.items()):
+            share = self._share(key)
+            if not lost & share.keys() or self._spread(wish) == share:
+                continue
+            self._shares[key] = self._spread(wish)
+            _log.warning("%s moves from a lost host: %s", key, self._shares[key])
+            for link in self._links:
+                if link.connected and link.name in self._shares[key]:
                     await self._tell(link, key)
 
     def _share(self, key: FunctionKey) -> dict[str, int]:

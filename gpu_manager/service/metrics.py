@@ -40,7 +40,7 @@ class Metrics(Collector):
         )  # fmt: skip
         self.gap_seconds = Histogram(
             "slicewise_gpu_manager_turn_gap_seconds",
-            "How long a slice stood still between two turns though a call waited.",
+            "How long a slice computed nothing between two turns though a call waited.",
             ["slice"], buckets=_GAPS, registry=self.registry,
         )  # fmt: skip
         self.calls = Counter(

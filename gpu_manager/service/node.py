@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import itertools
 import logging
 import os
@@ -12,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_manager.core import instructions as ins
+from gpu_manager.core.events import Usual
 from gpu_manager.core.fence import Fence
 from gpu_manager.service import pulling
 from gpu_manager.service.cache import CacheLink
@@ -33,6 +36,9 @@ from proto.wire.generated import slicewise_pb2 as pb
 
 _log = logging.getLogger(__name__)
 
+PREPARE_GRACE_S = 1.0
+PREPARE_LOOK_S = 0.02
+MAX_USUALS = 4096
 MAX_TOKENS = 8192  # verified tokens that are kept, so that an Infer costs no signature check
 Listener = Callable[[LiveSlice, ins.TurnBegan | ins.TurnOver | ins.WorkerLoaded | ins.BindingDropped], None]
 
@@ -53,6 +59,7 @@ class Node:
         self.listeners: list[Listener] = []
         self.on_changed: Callable[[LiveSlice], None] = lambda live: None
         self.on_stored: Callable[[], None] = lambda: None
+        self._usuals: OrderedDict[str, Usual] = OrderedDict()
         self._tokens: OrderedDict[str, Binding] = OrderedDict()
         self._calls = itertools.count(1)
         # Higher than anything that an earlier process of this node has sent.
@@ -97,6 +104,13 @@ class Node:
         live = self.slice_of(binding)
         if binding.id not in live.bindings:
             self.fence.admit(binding.epoch)
+        if preparation.usual.calls:
+            self._usuals[binding.worker] = preparation.usual
+            self._usuals.move_to_end(binding.worker)
+            if len(self._usuals) > MAX_USUALS:
+                self._usuals.popitem(last=False)
+        elif binding.worker in self._usuals:  # this call came before its Prepare
+            preparation = dataclasses.replace(preparation, usual=self._usuals[binding.worker])
         live.prepare(preparation)
         return live
 
@@ -131,14 +145,20 @@ class Node:
 
     # models
     async def pull(self, live: LiveSlice, worker: str, digest: str) -> None:
-        """Fetch a missing package from where the bindings that want it say it is."""
-        for preparation in list(live.bindings.values()):
-            if preparation.binding.worker != worker or digest not in preparation.sources:
-                continue
-            model = next((m for m in preparation.models if m.digest == digest), None)
-            if model is not None:
-                await pulling.pull(self.store, model, preparation.sources[digest], self.credential)
+        """Fetch a missing package from where the bindings that want it say it is.
+
+        Raises SlicewiseError `not_found` when no binding says so, `unavailable` when no peer gives it.
+        """
+        for _ in range(round(PREPARE_GRACE_S / PREPARE_LOOK_S)):
+            for preparation in list(live.bindings.values()):
+                model = next((m for m in preparation.models if m.digest == digest), None)
+                if preparation.binding.worker == worker and model is not None and preparation.sources.get(digest):
+                    await pulling.pull(self.store, model, preparation.sources[digest], self.credential)
+                    return
+            if self.store.get(worker.rpartition("@")[0], digest) is not None:
                 return
+            # The call may have overtaken its Prepare, or the package its upload.
+            await asyncio.sleep(PREPARE_LOOK_S)
         raise SlicewiseError("not_found", f"Model {digest} is not on this node and nobody says who has it.")
 
     def sys_path(self, environment: str) -> list[str]:
@@ -180,9 +200,6 @@ class Node:
         """Count it and pass it on."""
         name = live.device.spec.id
         match order:
-            case ins.TurnBegan():
-                if order.gap_ns >= 0:
-                    self.metrics.gap_seconds.labels(name).observe(order.gap_ns / 1e9)
             case ins.TurnOver():
                 self.metrics.turn_seconds.labels(name).observe(order.turn_ns / 1e9)
                 self.metrics.calls.labels(name).inc(order.calls)

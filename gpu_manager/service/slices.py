@@ -46,6 +46,8 @@ class LiveSlice:
         self._calls: dict[int, PendingCall] = {}
         self._events: deque[ev.Event] = deque()
         self._busy = False
+        self._gap_ns = -1  # of the turn that has just begun, until its first call goes out
+        self._gaps: dict[int, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -152,6 +154,7 @@ class LiveSlice:
                 self._run(order)
             case ins.Answer():
                 call = self._calls.pop(order.call, None)
+                self._observe_gap(order, call)
                 if call is not None:
                     call.answer(order)
             case ins.Load():
@@ -171,6 +174,8 @@ class LiveSlice:
                 self.bindings.pop(order.binding, None)
                 self._node.binding_dropped(self, order)
             case ins.TurnBegan() | ins.TurnOver() | ins.WorkerLoaded():
+                if isinstance(order, ins.TurnBegan):
+                    self._gap_ns = order.gap_ns
                 self._node.happened(self, order)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -179,7 +184,17 @@ class LiveSlice:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _observe_gap(self, order: ins.Answer, call: PendingCall | None) -> None:
+        """A gap lasts until the turn's first call went out, and what that call's way to the worker and back took."""
+        gap = self._gaps.pop(order.call, None)
+        if gap is not None and call is not None and "infer_s" in call.result:
+            on_its_way = order.infer_ns - int(float(call.result["infer_s"]) * 1e9)
+            self._node.metrics.gap_seconds.labels(self.device.spec.id).observe((gap + max(0, on_its_way)) / 1e9)
+
     def _run(self, order: ins.Run) -> None:
+        if self._gap_ns >= 0:
+            self._gaps[order.call] = self._gap_ns
+        self._gap_ns = -1
         call = self._calls.get(order.call)
         function = _function_name(call.binding) if call else ""
         batch = (call.batch or call.binding.batch) if call else 0

@@ -2,6 +2,7 @@
 
 from gpu_manager.core import events as ev
 from gpu_manager.core import instructions as ins
+from proto.types.errors import SlicewiseError
 from tests.turns.slice_world import MS, World
 from tests.turns.test_turns import ONCE
 
@@ -186,8 +187,6 @@ def test_an_overrun_beyond_the_slice_is_refused_with_the_true_size() -> None:
 
 
 def test_an_absent_cache_manager_fails_the_load_and_leaves_warm_calls_alone() -> None:
-    from proto.types.errors import SlicewiseError
-
     world = World(budget=25, sizes={"a": 20, "b": 20})
     serve(world, "warm", "a", "a")
     world._name_victims = lambda order: world.tell(  # type: ignore[method-assign]
@@ -220,3 +219,22 @@ def test_parent_and_child_on_one_slice_that_holds_one_of_them() -> None:
     again = world.call("p", "parent")
     world.run()
     assert [world.codes()[n] for n in (first, child, again)] == ["ok"] * 3
+
+
+def test_a_call_that_outgrows_its_worker_runs_again_in_a_larger_one() -> None:
+    world = World(budget=100, sizes={"a": 30, "b": 40})
+    serve(world, "warm", "b", "b")
+    world.call_ms = 10**4
+    world.prepare("x", "a", "a", usual=ONCE)
+    call = world.call("x", "a")
+    world.run(200)
+    world.running.clear()
+    world.call_ms = 10
+    world.tell(ev.CallDone(call, needed_bytes=70))
+    world.run()
+    assert world.codes()[call] == "ok"
+    assert evicted(world) == ["b"]
+    world.prepare("y", "a", "a", usual=ONCE)
+    hopeless = world.call("y", "a")
+    world.tell(ev.CallDone(hopeless, failure=SlicewiseError("model_failed", "out of memory"), needed_bytes=500))
+    assert world.codes()[hopeless] == "model_failed"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 
+import psutil
 import pytest
 import torch
 
@@ -27,12 +28,15 @@ async def test_a_miss_a_hit_an_eviction_and_an_exception(rig: Rig) -> None:
         assert (await client.put(package))["ok"]
     x = torch.randn(1, 512)
 
-    token = rig.token(A)
+    token = rig.token(A, uid=54321 if os.geteuid() == 0 else 0)
     miss = await client.infer(token, one, x)
     assert miss["ok"], miss
     assert miss["cache"] == "miss"
     assert miss["phases"]["load_s"] > 0
     torch.testing.assert_close(miss["value"], first(x))
+    worker = psutil.Process((await rig.workers())[A]["pid"])
+    assert worker.uids().real == (54321 if os.geteuid() == 0 else os.getuid())
+    assert os.getpgid(worker.pid) == worker.pid
     hit = await client.infer(token, one, x)
     assert (hit["cache"], hit["slice"], hit["state"]) == ("hit", "n-s0", False)
     raised = await client.infer(token, one, torch.randn(1, 3))

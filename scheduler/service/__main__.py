@@ -62,7 +62,7 @@ async def serve(settings: SchedulerSettings) -> None:
         nodes = Nodes(desk, pen, calls.refresh_hint)
         pb_grpc.add_SchedulerServicer_to_server(Scheduler(desk, calls, nodes, book), server)
         leading = asyncio.create_task(election.keep())
-        tasks += [asyncio.create_task(desk.keep_house()), asyncio.create_task(book.write_profiles()), leading]
+        tasks += [asyncio.create_task(desk.keep_house()), asyncio.create_task(book.keep_tidy()), leading]
         await server.start()
         ready = {"ready": True, "service": NAME, "listen": address, "epoch": desk.epoch, "metrics_port": metrics_port}
         print(json.dumps(ready), flush=True)

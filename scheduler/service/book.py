@@ -34,7 +34,7 @@ from scheduler.service.pen import Pen
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-PROFILES_EVERY_S = 3.0
+TIDY_EVERY_S = 3.0
 
 
 class Book:
@@ -56,6 +56,7 @@ class Book:
         self._known = known
         self._forgotten = forgotten
         self._nodes: set[str] = set()
+        self._grown: set[str] = set()  # functions that may have more revisions than are kept
 
     # ------------------------------------------------------------------ reading
 
@@ -135,7 +136,7 @@ class Book:
     def _deploy(self, function: str, value: Value) -> None:
         new = function not in self._desk.catalogue.functions
         self._desk.catalogue.deploy(function, value)
-        self._prune(function)
+        self._grown.add(function)
         if new:
             self._known(function)
 
@@ -179,7 +180,7 @@ class Book:
         registered = self._desk.catalogue.register(model)
         self._desk.profiles.learn_model(model, model.worker)
         self._note_model(registered)
-        self._prune(model.worker.rpartition("@")[0])
+        self._grown.add(model.worker.rpartition("@")[0])
         self._desk.tell(lambda now: ev.ProfileChanged(now, model.worker))
         self._desk.to_all_nodes(wanted(self._desk))
         return self._desk.catalogue.is_stored(model.digest)
@@ -195,11 +196,18 @@ class Book:
         self._pen.write(keys.POLICY, dict(policy.parameters()), soon=True)
         return dict(policy.parameters())
 
-    async def write_profiles(self) -> None:
-        """Note profiles that changed, every few seconds, for ever; one key a worker."""
+    async def keep_tidy(self) -> None:
+        """Every few seconds, for ever: note profiles that changed, let go of what is no longer kept.
+
+        Old revisions go here and not at once: registrations and the news of deploys come on different
+        paths, and between the two an order of revisions may be seen that never was.
+        """
         profiles = self._desk.profiles
         while True:
-            await asyncio.sleep(PROFILES_EVERY_S)
+            await asyncio.sleep(TIDY_EVERY_S)
+            for function in self._grown:
+                self._prune(function)
+            self._grown.clear()
             self.note_profiles()
             profiles.changed.clear()
             self._desk.drop_stale_tokens()

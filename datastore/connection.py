@@ -88,6 +88,8 @@ class Connection:
         """`attempt()` within the deadline, once more after a fresh token if etcd refused the old one."""
         if self.closed:
             raise SlicewiseError("unavailable", f"The connection to etcd at {self.address} is closed.")
+        if not self._token:
+            await self.authenticate()
         async with self._translated(what):
             token = self._token
             try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
-import time
 from pathlib import Path
 
 import click
@@ -13,7 +13,6 @@ import click
 from proto.types.errors import SlicewiseError
 from slicewise.commands.options import state_dir_option
 
-_POLL_S = 0.05
 # Four groups of services with seven seconds each at the very worst.
 _TIMEOUT_S = 35.0
 _KILLED_TIMEOUT_S = 5.0
@@ -31,22 +30,25 @@ def down_command(state_dir: Path | None) -> None:
     if pid is None:
         click.echo(f"Slicewise does not run on {layout.root}.")
         return
-    if not _end(layout.lock, pid, signal.SIGTERM, _TIMEOUT_S) and not _end(
-        layout.lock, pid, signal.SIGKILL, _KILLED_TIMEOUT_S
-    ):
-        raise SlicewiseError("unavailable", f"The launcher (pid {pid}) does not end; see {layout.logs}.")
+    try:
+        launcher = os.pidfd_open(pid)
+    except ProcessLookupError:
+        click.echo("Slicewise is stopped.")
+        return
+    try:
+        # The pid is still that of the lock's holder, so the descriptor is the launcher's and nobody else's.
+        if lock.holder(layout.lock) == pid and not (
+            _end(launcher, signal.SIGTERM, _TIMEOUT_S) or _end(launcher, signal.SIGKILL, _KILLED_TIMEOUT_S)
+        ):
+            raise SlicewiseError("unavailable", f"The launcher (pid {pid}) does not end; see {layout.logs}.")
+    finally:
+        os.close(launcher)
     click.echo("Slicewise is stopped.")
 
 
-def _end(path: Path, pid: int, number: signal.Signals, timeout_s: float) -> bool:
-    from slicewise.launcher import lock
-
-    # The pid is that of the lock's holder at this moment, so it cannot be another process's yet.
+def _end(launcher: int, number: signal.Signals, timeout_s: float) -> bool:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if lock.holder(path) != pid:
-            return True
-        time.sleep(_POLL_S)
-    return False
+        signal.pidfd_send_signal(launcher, number)
+    # Readable once the process has ended, with all its children before it.
+    ready, _, _ = select.select([launcher], [], [], timeout_s)
+    return bool(ready)

@@ -13,12 +13,17 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from typing import Any
 
 from proto.wire import frames
 
 from . import birth
+from .nursery import MAX_NURSERIES, Nursery, wanted_modules
+
+# Sets of modules that could not be imported ahead, remembered so that it is tried once.
+MAX_HOPELESS = 256
 
 
 def prepare() -> None:
@@ -36,42 +41,111 @@ def prepare() -> None:
 
 
 class Zygote:
-    """One zygote and its children; `serve` is the whole life of it."""
+    """One zygote and its children; `serve` is the whole life of it. A nursery is one, too."""
 
-    def __init__(self, manager: socket.socket) -> None:
+    def __init__(self, manager: socket.socket, missing: list[str]) -> None:
         self._manager = manager
-        self._missing = birth.impossible()
+        self._missing = missing
         self._selector = selectors.DefaultSelector()
-        self._selector.register(manager, selectors.EVENT_READ, None)
+        self._selector.register(manager, selectors.EVENT_READ, self._hear_manager)
         self._children: dict[int, int] = {}  # pid -> pidfd
+        self._nurseries: dict[tuple[str, ...], Nursery] = {}
+        self._hopeless: set[tuple[str, ...]] = set()
+        self._retiring = False
+        self._over = False
 
     def serve(self) -> int:
         """Answer frames until the GPU manager closes its end; children die with this process."""
-        while True:
-            for key, _ in self._selector.select():
-                if key.data is None:
-                    try:
-                        header, fds = frames.receive(self._manager)
-                    except (frames.FrameError, OSError):
-                        return 0
-                    self._answer(header, fds)
-                else:
-                    self._reap(key.data)
+        while not self._over and not (self._retiring and not self._children):
+            for key, _ in self._selector.select(self._patience()):
+                key.data()
+            for nursery in [n for n in self._nurseries.values() if not n.ready and time.monotonic() > n.until]:
+                os.kill(nursery.pid, signal.SIGKILL)
+                nursery.until = float("inf")  # its end is read like any other
+        return 0
 
-    def _answer(self, header: dict[str, Any], fds: list[int]) -> None:
+    def _patience(self) -> float | None:
+        waits = [n.until for n in self._nurseries.values() if not n.ready and n.until != float("inf")]
+        return max(0.0, min(waits) - time.monotonic()) if waits else None
+
+    def _hear_manager(self) -> None:
+        try:
+            header, fds = frames.receive(self._manager)
+        except (frames.FrameError, OSError):
+            self._over = True
+            return
+        if header.get("op") == "retire":
+            self._retiring = True
+            return
         number = header.get("id")
         try:
             if header.get("op") != "fork":
                 raise ValueError(f"a zygote knows no {header.get('op')!r}")
-            if len(fds) != 1:
+            if len(fds) not in (1, 2):
                 raise ValueError("fork needs one descriptor: the worker's end of a socket pair")
-            pid = self._fork(header, fds[0])
-            answer: dict[str, Any] = {"id": number, "ok": True, "pid": pid, "missing": self._missing}
+            nursery = self._nursery(header, fds[1]) if len(fds) == 2 else None
+            if nursery is not None:
+                nursery.order(header, fds[0])
+            else:
+                self._answer_fork(header, fds[0])
         except (ValueError, OSError) as error:
-            answer = {"id": number, "ok": False, "error": {"code": "internal", "message": str(error)}}
+            self._say({"id": number, "ok": False, "error": {"code": "internal", "message": str(error)}})
         finally:
             frames.close_fds(fds)
-        frames.send(self._manager, answer)
+
+    def _answer_fork(self, order: dict[str, Any], end: int) -> None:
+        pid = self._fork(order, end)
+        self._say({"id": order.get("id"), "ok": True, "pid": pid, "missing": self._missing})
+
+    def _say(self, header: dict[str, Any]) -> None:
+        try:
+            frames.send(self._manager, header)
+        except OSError:
+            self._over = True
+
+    def _nursery(self, order: dict[str, Any], package_fd: int) -> Nursery | None:
+        """The nursery for a package, started if it is the first of its kind; None where a plain fork does."""
+        modules = wanted_modules(package_fd, [str(path) for path in order.get("sys_path") or []])
+        if not modules or modules in self._hopeless:
+            return None
+        nursery = self._nurseries.get(modules)
+        if nursery is None:
+            if len(self._nurseries) >= MAX_NURSERIES:
+                oldest = min(self._nurseries.values(), key=lambda n: n.used)
+                oldest.retire()
+                del self._nurseries[oldest.modules]
+            nursery = Nursery(modules, lambda sock: Zygote(sock, self._missing).serve(), self._descriptors())
+            self._nurseries[modules] = nursery
+            self._selector.register(nursery.socket, selectors.EVENT_READ, lambda: self._hear_nursery(nursery))
+        return None if nursery.full else nursery
+
+    def _hear_nursery(self, nursery: Nursery) -> None:
+        try:
+            header, fds = frames.receive(nursery.socket)
+        except (frames.FrameError, OSError):
+            self._lose(nursery)
+            return
+        frames.close_fds(fds)
+        if nursery.heard(header):
+            self._say(header)
+
+    def _lose(self, nursery: Nursery) -> None:
+        """A nursery has ended: what it had not answered is forked from here."""
+        self._selector.unregister(nursery.socket)
+        nursery.socket.close()
+        os.waitpid(nursery.pid, 0)
+        if self._nurseries.get(nursery.modules) is nursery:
+            del self._nurseries[nursery.modules]
+        if not nursery.ready and len(self._hopeless) < MAX_HOPELESS:
+            self._hopeless.add(nursery.modules)
+        for order, end in nursery.give_back():
+            self._answer_fork(order, end)
+            os.close(end)
+
+    def _descriptors(self) -> list[int]:
+        """What a fork inherits of ours and must not keep: its open ends would hide a death."""
+        sockets = [self._manager.fileno(), self._selector.fileno()]
+        return [*sockets, *(n.socket.fileno() for n in self._nurseries.values()), *self._children.values()]
 
     def _fork(self, order: dict[str, Any], end: int) -> int:
         pid = os.fork()
@@ -91,7 +165,7 @@ class Zygote:
                 os._exit(status)
         pidfd = os.pidfd_open(pid)
         self._children[pid] = pidfd
-        self._selector.register(pidfd, selectors.EVENT_READ, pid)
+        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._reap(pid))
         return pid
 
     def _reap(self, pid: int) -> None:
@@ -99,11 +173,11 @@ class Zygote:
         pidfd = self._children.pop(pid)
         self._selector.unregister(pidfd)
         os.close(pidfd)
-        frames.send(self._manager, {"exited": pid, "status": os.waitstatus_to_exitcode(status)})
+        self._say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
 
 
 def serve(manager: socket.socket) -> int:
     """Serve `manager` until it closes; SIGINT is for whoever started us, SIGTERM ends us at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    return Zygote(manager).serve()
+    return Zygote(manager, birth.impossible()).serve()

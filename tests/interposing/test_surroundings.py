@@ -28,8 +28,10 @@ def python(code: str, folder: Path, **environment: str) -> str:
 
 
 def test_a_function_without_the_flag_is_untouched(tmp_path: Path) -> None:
-    code = "import sys, torch; print('_slicewise' in sys.modules, torch.cuda.is_available(), hasattr(torch.zeros, '__wrapped__'))"
-    printed = python(code, tmp_path, SLICEWISE_SOCKET="/nowhere")
+    code = (
+        "import sys, torch; print('_slicewise' in sys.modules, torch.cuda.is_available(), hasattr(torch.tensor, 'x'))"
+    )
+    printed = python(code.replace("'x'", "'__wrapped__'"), tmp_path, SLICEWISE_SOCKET="/nowhere")
     assert printed == "False False False\n"
 
 

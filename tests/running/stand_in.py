@@ -76,13 +76,14 @@ class ZygoteProcess:
         theirs.close()
         return cls(process, Peer(frames.FrameConnection(ours)))
 
-    async def fork(self, **order: Any) -> tuple[dict[str, Any], Peer]:
-        """(the zygote's answer, the new worker)."""
+    async def fork(self, package_fd: int = -1, **order: Any) -> tuple[dict[str, Any], Peer]:
+        """(the zygote's answer, the new worker), with the libraries of a package imported before if it is given."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         uid = UID if os.geteuid() == 0 else 0
         full = {"op": "fork", "key": "f.ns@1", "slice": "s0", "uid": uid, "gid": uid, "threads": 1, "cuda": ""}
         full.update({"tmp": "", "sys_path": [], "cgroup": ""}, **order)
-        answer, _ = await self.peer.ask(full, [theirs.fileno()])
+        fds = [theirs.fileno()] if package_fd < 0 else [theirs.fileno(), package_fd]
+        answer, _ = await self.peer.ask(full, fds)
         theirs.close()
         return answer, Peer(frames.FrameConnection(ours))
 
@@ -176,7 +177,8 @@ class StandIn:
         assert self._zygote is not None
         digest = header["model"]
         if self._worker is None:
-            _, self._worker = await self._zygote.fork()
+            with self.package(digest).open("rb") as file:
+                _, self._worker = await self._zygote.fork(file.fileno())
         if digest not in self._loaded:
             manifest = next(s["model"] for s in self.said if s["op"] == "register" and s["model"]["digest"] == digest)
             with self.package(digest).open("rb") as file:

@@ -49,7 +49,7 @@ async def worker_bytes() -> int:
         assert all(sample.status == 200 for sample in samples), samples
         async with aiohttp.ClientSession() as session:
             state = await stage.system(session, "/system/scheduler/state")
-        return int(state["slices"][0]["cached"][0]["held_bytes"])
+        return int(state["slices"][0]["workers"][0]["held_bytes"])
 
 
 async def measure(runs: int) -> list[dict[str, Any]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
 
 
 @dataclass
@@ -18,7 +19,7 @@ class Sample:
     at_s: float
     seconds: float
     status: int
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def hit(self) -> bool | None:
@@ -33,9 +34,9 @@ async def one(session: aiohttp.ClientSession, url: str, function: str, body: byt
     try:
         async with session.post(f"{url}/function/{function}", data=body) as answer:
             await answer.read()
-            status, headers = answer.status, dict(answer.headers)
+            status, headers = answer.status, answer.headers
     except aiohttp.ClientError:
-        status, headers = 0, {}
+        status, headers = 0, CIMultiDictProxy(CIMultiDict[str]())
     return Sample(function, sent - began, time.perf_counter() - sent, status, headers)
 
 

@@ -18,6 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 
 from rich.console import Console
@@ -25,12 +26,12 @@ from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 SLICEWISE = Path(sys.executable).parent / "slicewise"
-# Room for either model's worker (about 240 MiB with speech, 390 MiB with embed), not for both.
-SLICES = "1x1g:560MiB"
+# Room for either model's worker (about 31 MiB with speech, 234 MiB with embed), not for both.
+SLICES = "1x1g:250MiB"
 READY_TIMEOUT_S = 180.0
 CALL_TIMEOUT_S = 60.0
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 @dataclass
@@ -40,7 +41,7 @@ class Call:
     function: str
     what: str
     answer: str
-    headers: dict[str, str]
+    headers: Message
     seconds: float
 
 
@@ -95,7 +96,7 @@ class Demo:
         request = urllib.request.Request(f"{self.url}/function/{function}", data=body, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as answer:
-                text, headers = answer.read().decode(), dict(answer.headers.items())
+                text, headers = answer.read().decode(), answer.headers
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{function} answered {error.code}: {error.read().decode()}") from error
         return Call(function, what, text, headers, time.perf_counter() - started)
@@ -106,7 +107,7 @@ class Demo:
         assert isinstance(state, dict)
         return "; ".join(
             f"{piece['id']} holds "
-            + (", ".join(str(worker["key"]).partition(".")[0] for worker in piece["cached"]) or "nothing")
+            + (", ".join(str(worker["worker"]).partition(".")[0] for worker in piece["workers"]) or "nothing")
             for piece in state["slices"]
         )
 

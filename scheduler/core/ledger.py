@@ -76,7 +76,7 @@ class Ledger:
             self._pass(g.running)
         if b in g.waiting:
             g.waiting.remove(b)
-        b.stage, b.started_ns = Stage.TURN, self._state.now_ns
+        b.stage, b.started_ns, b.missing_ns = Stage.TURN, self._state.now_ns, -1
         g.running = b
         g.touch(b.request.worker)
 
@@ -231,8 +231,16 @@ class Ledger:
         b.reported, b.arrived = True, arrived
         if turn:
             self.start(b)
-        elif b.stage is Stage.TURN:
+        elif b.stage is Stage.TURN and self.missing(b):
             self._pass(b)
+        if turn or b.stage is not Stage.TURN:
+            b.missing_ns = -1
+
+    def missing(self, b: Bound) -> bool:
+        """A report does not show what should be there; whether that has been so for too long."""
+        if b.missing_ns < 0:
+            b.missing_ns = self._state.now_ns
+        return self._state.now_ns - b.missing_ns >= self._state.tuning.settle_ns
 
     def _adopt(self, g: Slice, binding_id: str, worker: str) -> Bound:
         now = self._state.now_ns

@@ -35,6 +35,8 @@ class Topology:
             g.spec, g.heard_ns, g.sequence = spec, now, -1
             for b in [b for b in g.bound.values() if not b.reported]:
                 self._ledger.take_back(b, LOST, f"{node} was away when it was bound")
+            for b in g.bound.values():  # the first report says at once whether it has them: it may be another process
+                b.missing_ns = now - self._state.tuning.settle_ns
             if self._state.tuning.report_stale_ns:  # until its first report nobody knows what it holds
                 g.lost_ns, g.given_up = now, not g.bound
             else:
@@ -65,7 +67,8 @@ class Topology:
             self._ledger.meet(g, binding_id, turning if turn else "", turn, binding_id in state.waiting)
         shown = set(state.bindings)
         for b in [b for b in g.bound.values() if b.id not in shown]:
-            if b.reported or now - b.bound_ns >= tuning.unseen_grace_ns:
+            unseen = not b.reported and now - b.bound_ns >= tuning.unseen_grace_ns
+            if unseen or (b.reported and self._ledger.missing(b)):
                 self._ledger.take_back(b, LOST, f"{g.id} does not know it any more")
         return was_lost or pool != g.pool
 

@@ -31,6 +31,7 @@ class Tuning:
     start_grace_ns: int = 0  # after the start: slices may yet appear, so nothing is refused for want of one
     report_stale_ns: int = 0  # a slice that has not reported for this long is lost
     unseen_grace_ns: int = 0  # how long a binding may be missing from its slice's reports after it was made
+    settle_ns: int = 0  # how long a report may contradict an event before it is believed: the event may be under way
     node_grace_ns: int = 0  # how long a node's stream may be away before its bindings are given up
     forget_ns: int = 0  # how long a lost slice is still expected back
     owner_grace_ns: int = 0  # how long an owner whose stream broke keeps its bindings
@@ -53,6 +54,7 @@ LIVE = Tuning(
     start_grace_ns=3 * S,
     report_stale_ns=5 * S,  # five missed reports
     unseen_grace_ns=2 * S,
+    settle_ns=200 * MS,  # reports and events of a node take the same stream, but are not made at the same moment
     node_grace_ns=1 * S,
     forget_ns=30 * S,
     owner_grace_ns=10 * S,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.core import events as ev
 from scheduler.core.instructions import TellOwner, Unbind
 from tests.placing.live import MS, Platform, S, binds, key
@@ -162,3 +164,28 @@ def test_a_load_that_fails_leaves_no_trace_of_the_worker() -> None:
     assert told(said) == [(first.binding_id, "bad_digest")]
     g = p.core.state.by_id["s0"]
     assert (g.held, g.used_bytes, g.bound) == ({}, 0, {})
+
+
+def test_a_report_that_overtakes_an_event_is_not_believed_at_once() -> None:
+    p = Platform()
+    p.know("a", turn=50 * MS)
+    p.holds("s0", "a")
+    first = p.bound("1", "a", late=True)
+    p.report("s0", bindings=(first.binding_id,))
+    p.turn(first)
+    p.now += 20 * MS
+    p.report("s0", turn="")  # the end of the turn is under way
+    p.done(first)
+    assert p.core.records.turns == 1
+    assert p.core.records.turn_ns == 20 * MS
+    assert told(p.report("s0", bindings=())) == []  # so is the end of the binding
+    assert told(p.do(ev.BindingEnded(p.now, first.binding_id))) == []
+
+
+def test_a_new_process_of_a_node_has_lost_what_the_old_one_had_at_once() -> None:
+    p = Platform()
+    p.know("a")
+    first = p.bound("1", "a", late=True)
+    p.report("s0", bindings=(first.binding_id,))
+    p.reports["s0"] = replace(p.reports["s0"], bindings=())
+    assert told(p.join()) == [(first.binding_id, "slice_lost")]

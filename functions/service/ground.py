@@ -27,6 +27,8 @@ from functions.service.wish import Wish
 
 LONGEST_RUN_DIR = 60
 FALLBACK_UID = 12000  # the non-root uid of OpenFaaS' chart, for a deployment that brings none
+# Brokers run as nobody in particular: root would follow a link that a function puts in place of its socket.
+BROKER_UID = 12001
 RUNTIME = PACKAGE_ROOT / "functions" / "runtime"
 
 
@@ -75,10 +77,14 @@ class Place:
         folder = stage.run_dir / replica.rpartition("-")[2]
         folder.mkdir(mode=0o711)
         folder.chmod(0o711)
-        for name in ("tmp", "run", "secrets"):
+        for name in ("tmp", "run", "secrets", "broker"):
             (folder / name).mkdir(mode=0o700)
             if uid:
-                os.chown(folder / name, uid, uid)
+                owner = BROKER_UID if name == "broker" else uid
+                os.chown(folder / name, owner, owner)
+        if uid:  # function and broker meet here, each with a socket of its own
+            os.chown(folder / "run", uid, BROKER_UID)
+            (folder / "run").chmod(0o2770)
         port = (wish.port() or _free_port()) if wish.command else 0
         place = cls(stage, wish, replica, folder, uid, port)
         if not stage.secrets_mount:
@@ -97,8 +103,7 @@ class Place:
         user_path = [entry for entry in wish.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
         runtime = [str(RUNTIME)] if wish.gpu else []
         environment = self._environment(python, [*runtime, *user_path])
-        reach = [sys.base_prefix, sys.prefix, str(python.parents[1]), str(bundle), str(self.folder / "run"), *runtime]
-        reach += [entry for entry in sys.path if entry and os.path.realpath(entry) != str(PACKAGE_ROOT)]
+        reach = [*self._interpreter(), str(python.parents[1]), str(bundle), str(self.folder / "run"), *runtime]
         if not self.stage.secrets_mount:
             reach.append(str(self.folder / "secrets"))
         port = str(self.port)
@@ -120,6 +125,11 @@ class Place:
             path=[str(bundle), *user_path, *runtime],
             hide=[str(PACKAGE_ROOT)],
         )
+
+    def _interpreter(self) -> list[str]:
+        """Where Python finds what is imported later."""
+        imported = [entry for entry in sys.path if entry and os.path.realpath(entry) != str(PACKAGE_ROOT)]
+        return [sys.base_prefix, sys.prefix, *imported]
 
     def _environment(self, python: Path, python_path: list[str]) -> dict[str, str]:
         wish = self.wish
@@ -160,6 +170,8 @@ class Place:
         """What the broker zygote is told."""
         wish, settings = self.wish, self.stage.settings
         host = urlsplit(wish.upstream_url).hostname or "" if wish.command else ""
+        # The folder, not the socket: a GPU manager that starts again makes a new one in it.
+        door = [os.path.dirname(settings.door_path)] if settings.door_path else []
         return BrokerOrder(
             replica=self.replica,
             namespace=wish.function.namespace,
@@ -183,6 +195,9 @@ class Place:
             write_timeout_s=wish.write_timeout_s,
             exec_timeout_s=wish.exec_timeout_s,
             start_timeout_s=settings.replica_start_timeout_s,
+            broker_uid=BROKER_UID if self.uid else 0,
+            tmp=str(self.folder / "broker"),
+            reach=[*self._interpreter(), str(PACKAGE_ROOT), str(self.folder / "run"), *door],
         )
 
 

@@ -40,6 +40,7 @@ class Host(rpc.FunctionHostServicer):  # type: ignore[misc]
         self.stage = Ground(settings)
         self._settings = settings
         self._functions: dict[FunctionKey, Rollout] = {}
+        self._applying = asyncio.Lock()
         self._watchers: set[asyncio.Event] = set()
         self._usage: asyncio.Task[None] | None = None
         self.closing = asyncio.Event()
@@ -66,15 +67,16 @@ class Host(rpc.FunctionHostServicer):  # type: ignore[misc]
 
     async def Apply(self, request: pb.ReplicaSet, context: grpc.aio.ServicerContext) -> pb.HostAnswer:
         """Make it so; returns at once, Watch tells how it goes. Refuses what can never run."""
-        try:
-            wanted = await asyncio.to_thread(wish.understand, request, self._settings.images_dir)
-        except SlicewiseError as error:
-            return pb.HostAnswer(failure=convert.failure(error))
-        rollout = self._functions.get(wanted.function)
-        if rollout is None:
-            rollout = self._functions[wanted.function] = Rollout(wanted, self.stage, self._changed)
-        rollout.apply(wanted)
-        return pb.HostAnswer()
+        async with self._applying:  # in the order of arrival, though images are read in threads
+            try:
+                wanted = await asyncio.to_thread(wish.understand, request, self._settings.images_dir)
+            except SlicewiseError as error:
+                return pb.HostAnswer(failure=convert.failure(error))
+            rollout = self._functions.get(wanted.function)
+            if rollout is None:
+                rollout = self._functions[wanted.function] = Rollout(wanted, self.stage, self._changed)
+            rollout.apply(wanted)
+            return pb.HostAnswer()
 
     async def Remove(self, request: pb.FunctionRef, context: grpc.aio.ServicerContext) -> pb.HostAnswer:
         """Stop a function after its calls in flight; removing what is not here is no error."""

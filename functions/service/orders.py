@@ -72,6 +72,14 @@ class BrokerOrder:
     write_timeout_s: float = 30.0
     exec_timeout_s: float = 30.0
     start_timeout_s: float = 120.0
+    broker_uid: int = 0  # who the broker itself becomes; 0: stays who the host is
+    tmp: str = ""
+    reach: list[str] = field(default_factory=list)
+
+    @property
+    def confinement(self) -> Confinement:
+        """A broker is no user's code, but it opens sockets in folders that are a user's: never as root."""
+        return Confinement(self.broker_uid, self.tmp, self.reach)
 
 
 def pack(order: FunctionOrder | BrokerOrder) -> int:

@@ -38,7 +38,7 @@ class Rollout:
 
     def apply(self, wish: Wish) -> None:
         """Take over a wish that is not older than the present one."""
-        if wish.generation < self.wish.generation:
+        if wish.generation < self.wish.generation and not self.removed:
             log.info("%s: generation %d is older than %d", wish.function, wish.generation, self.wish.generation)
             return
         self.removed = False

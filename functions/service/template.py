@@ -275,6 +275,7 @@ def serve(order: FunctionOrder) -> int:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(order.listen)
     listener.bind(order.listen)
+    os.chmod(order.listen, 0o660)  # its folder's group is the broker's
     server = waitress.create_server(
         application,
         sockets=[listener],

@@ -68,7 +68,7 @@ def understand(message: pb.ReplicaSet, images_dir: Path) -> Wish:
     """Check a ReplicaSet; raises SlicewiseError with a sentence for the person who deployed it."""
     deployment = _deployment(message.deployment_json)
     name = str(deployment.get("image") or "")
-    pinned = str(deployment.get("image_digest") or "")
+    pinned = str(deployment.get("image_digest") or "").removeprefix("sha256:")
     image = bundles.load(pinned, images_dir) if pinned else bundles.resolve(name, images_dir)
     environment = image.environment | _texts(deployment, "envVars")
     command, upstream_url = _server(image, deployment, environment)

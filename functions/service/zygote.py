@@ -130,8 +130,8 @@ def _in_child(run: Callable[[], int]) -> int:
 def _become_broker(fds: list[int]) -> int:
     order = orders.unpack_broker(fds[ORDER])
     os.close(fds[ORDER])
-    os.setpgid(0, 0)
     confine.name_process(f"sw-b-{order.function}")
+    confine.enter(order.confinement, os.getppid())
     broker = importlib.import_module("functions.service.broker.main")
     return int(broker.run(order, socket.socket(fileno=fds[FIRST])))
 

@@ -21,6 +21,7 @@ from proto.types.errors import SlicewiseError
 
 # How long a broken connection waits for the news of what ended the process behind it.
 NEWS_S = 0.5
+INFLIGHT_FULL = [(b"x-openfaas-internal", b"faas-middleware"), (b"x-slicewise-error", b"inflight_full")]
 
 
 class Broker:
@@ -38,6 +39,7 @@ class Broker:
         self.gone_why = ""
         self.draining = False
         self.template = bool(order.upstream_socket)
+        self.ready_path = order.ready_path
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -48,7 +50,7 @@ class Broker:
         limit = self._order.max_inflight
         if limit and self.in_flight >= limit:
             text = f"Concurrent request limit exceeded. Max concurrent requests: {limit}"
-            await reply.text(429, text, [(b"x-openfaas-internal", b"faas-middleware")])
+            await reply.text(429, text, INFLIGHT_FULL)
             return
         self.in_flight += 1
         try:

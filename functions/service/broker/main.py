@@ -134,7 +134,7 @@ async def _until_serving(
     pause = PROBE_FIRST_S
     while True:
         try:
-            await upstream.probe()
+            await upstream.probe(broker.ready_path)
             break
         except UpstreamError:
             await asyncio.sleep(pause)

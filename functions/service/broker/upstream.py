@@ -239,10 +239,20 @@ class Upstream:
         else:
             connection.close()
 
-    async def probe(self) -> None:
-        """Whether somebody listens; raises UpstreamError if not."""
+    async def probe(self, path: str) -> None:
+        """Whether somebody listens and, with a path, answers there with success; raises UpstreamError if not."""
         connection = await self.take()
-        connection.close()
+        try:
+            if path:
+                connection.begin(b"GET %s HTTP/1.1\r\nhost: function\r\n\r\n" % path.encode(), False)
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    await connection.wait_for_head()
+                if connection.status >= 400:
+                    raise UpstreamError(f"The function answers {connection.status} at {path}.")
+        except TimeoutError as error:
+            raise UpstreamError(f"The function does not answer at {path}.") from error
+        finally:
+            connection.close()
 
     def forget(self) -> None:
         """The process behind the connections has gone."""

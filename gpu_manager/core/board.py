@@ -108,6 +108,7 @@ class Job:
     only: list[str] = field(default_factory=list)  # after an outgrown worker's restart: these models alone
     target: list[str] = field(default_factory=list)
     reserved: int = 0
+    charged_before: int = 0  # of the worker, when it already holds other models
     fetched: set[str] = field(default_factory=set)
     fetching: set[str] = field(default_factory=set)
     victims: list[str] = field(default_factory=list)

@@ -263,7 +263,12 @@ def _start(board: Board, job: Job, now: int) -> None:
         worker = Worker(job.worker, board.incarnations, job.reserved, now)
         board.workers[job.worker] = worker
     worker.phase = Phase.LOADING
+    # Nothing else may use the room that is free while this load runs, so the load may: what it did not need is
+    # given back when it is measured, and an estimate that was too low costs no second load.
+    job.charged_before = 0 if fresh else worker.charge
     worker.charge = max(worker.charge, job.reserved)
+    if not board.sizes.is_declared(worker.key):
+        worker.charge += board.free_bytes()
     worker.load_began_ns = job.began_ns
     worker.ready_ns = 0
     board.workers.move_to_end(job.worker)

@@ -17,6 +17,7 @@ _Key = TypeVar("_Key")
 
 REMEMBERED = 4096  # sets of models whose size is kept; a forgotten one costs a second load, no more
 MARGIN_PERCENT = 10  # buffers and the allocator's rounding beside the tensors
+SPREAD_PERCENT = 3
 OVERRUN_PERCENT = 25  # how much more is reserved when an overrun does not say how much it needed
 
 
@@ -46,6 +47,10 @@ class Sizes:
         if held_bytes > 0:
             _keep(self._declared, worker, held_bytes)
 
+    def is_declared(self, worker: str) -> bool:
+        """Whether the worker is emulated."""
+        return worker in self._declared
+
     def remember(self, worker: str, digests: Iterable[str], held_bytes: int) -> None:
         """Note what was measured here."""
         _keep(self._known, (worker, frozenset(digests)), held_bytes)
@@ -59,16 +64,19 @@ class Sizes:
         if worker in self._declared:
             return self._declared[worker]
         wanted = frozenset(digests)
-        known = self._known.get((worker, wanted))
+        known = self._known.get((worker, wanted)) or self._hints.get((worker, wanted))
         if known is not None:
-            return known
+            return self._with_spread(known)
         tensors = self.tensors(wanted)
         if tensors > self.budget_bytes:
             return tensors
-        guess = self._hints.get((worker, wanted)) or (
-            self.overhead_bytes + tensors + (tensors * MARGIN_PERCENT + 99) // 100
-        )
-        return min(guess, self.budget_bytes)
+        return min(self.overhead_bytes + tensors + (tensors * MARGIN_PERCENT + 99) // 100, self.budget_bytes)
+
+    def _with_spread(self, measured: int) -> int:
+        """Two loads of one worker differ by a little; only what was measured itself may refuse it."""
+        if measured > self.budget_bytes:
+            return measured
+        return min(measured + (measured * SPREAD_PERCENT + 99) // 100, self.budget_bytes)
 
     def grown(self, worker: str, digests: Iterable[str], held: Iterable[str], charge: int) -> int:
         """Bytes to reserve for a worker that has `charge` for the models `held` and is to hold `digests`."""

@@ -83,6 +83,7 @@ def _leave(board: Board, job: Job, worker: Worker, now: int, reason: str) -> Non
     if worker.dirty_by in board.bindings:
         worker.phase = Phase.READY
         worker.ready_ns = now
+        worker.charge = job.charged_before
     else:
         board.kill(worker, reason)
 
@@ -160,6 +161,8 @@ def measured(board: Board, event: Measured) -> None:
     if worker is None or worker.phase is not Phase.READY:
         return
     spare = board.free_bytes()
+    if event.held_bytes > worker.charge + spare and board.slot:
+        return  # a load has all the room for the moment; measured again after the next turn
     if event.held_bytes <= worker.charge + spare:
         worker.charge = event.held_bytes
         worker.overgrown = False

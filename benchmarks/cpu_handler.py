@@ -50,7 +50,7 @@ async def measure(turns: int, requests: int) -> list[dict[str, Any]]:
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     subprocess.run([folder / "venv/bin/pip", "-q", "install", "flask", "gunicorn"], check=True)
     port = free_port()
-    command = [
+    command: list[str | Path] = [
         folder / "venv/bin/gunicorn",
         "-w",
         "1",

@@ -52,7 +52,7 @@ async def measure(rate: float, seconds: float) -> list[dict[str, Any]]:
     folder = Path(tempfile.mkdtemp())
     file = folder / "scenario.json"
     file.write_text(json.dumps(scenario()))
-    results = []
+    results: list[dict[str, Any]] = []
     with Stage("--emulate", str(file)) as stage:
         stage.build("work")
         names = [f"model-{number}" for number in range(MODELS)]

@@ -31,6 +31,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 # What of ours a user's own modules may be called, too.
 _OURS = ("proto", "gpu_manager", "functions", "gateway", "scheduler", "cache_manager", "datastore", "slicewise")
 
+# Their module objects stay alive here: freeing them would only copy the zygote's pages.
+_forgotten: list[object] = []
+
 
 def _checked(result: int, what: str) -> None:
     if result != 0:
@@ -151,14 +154,15 @@ def _forget_ours(paths: list[str]) -> None:
     """The user's modules may be called `proto` or `scheduler`: ours leave sys.modules and the path."""
     for name in list(sys.modules):
         if name.partition(".")[0] in _OURS:
-            del sys.modules[name]
+            _forgotten.append(sys.modules.pop(name))
     root = str(Path(__file__).resolve().parents[2])
     sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable___slicewise" not in _module_of(finder)]
     kept = [entry for entry in sys.path if entry and os.path.realpath(entry) != root]
     installed = next((i for i, entry in enumerate(kept) if "site-packages" in entry), len(kept))
     kept[installed:installed] = paths
     sys.path[:] = kept
-    sys.path_importer_cache.clear()
+    for entry in (root, *paths):
+        sys.path_importer_cache.pop(entry, None)
 
 
 def _module_of(finder: object) -> str:
@@ -169,7 +173,10 @@ def _reseed() -> None:
     import torch
 
     random.seed()
-    torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+    seed = int.from_bytes(os.urandom(8), "little") >> 1
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would import the compiler first
+    if os.environ["CUDA_VISIBLE_DEVICES"]:
+        torch.cuda.manual_seed_all(seed)  # noted, and done when the context is made
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()

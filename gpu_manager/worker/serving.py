@@ -11,11 +11,9 @@ from typing import Any
 
 import torch
 
-from proto.wire import frames
-
 from . import loading, running
 from .memory import Ledger, Overrun
-from .sharing import devices, errors
+from .sharing import devices, errors, frames
 
 MAX_TRACEBACK = 32 * 1024
 

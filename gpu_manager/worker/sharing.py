@@ -1,4 +1,4 @@
-"""The files that runtime and worker share: payloads, packages, answers, and what "cuda" means without one.
+"""The files that runtime and worker share: frames, payloads, packages, answers, and what "cuda" means without one.
 
 They live in functions/runtime/_slicewise, the folder that enters a user's process, because they may
 import nothing but the standard library there. The worker runs users' code too and reads what the
@@ -14,8 +14,8 @@ RUNTIME = Path(__file__).resolve().parents[2] / "functions" / "runtime"
 
 sys.path.insert(0, str(RUNTIME))
 try:
-    from _slicewise import devices, errors, package, payload, tree
+    from _slicewise import devices, errors, frames, package, payload, tree
 finally:
     sys.path.remove(str(RUNTIME))
 
-__all__ = ["devices", "errors", "package", "payload", "tree"]
+__all__ = ["devices", "errors", "frames", "package", "payload", "tree"]

@@ -7,7 +7,9 @@ the pid. Workers' ends are seen through pidfds and reported unasked.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import selectors
 import signal
@@ -32,6 +34,8 @@ def prepare() -> None:
 
     from . import serving
 
+    with contextlib.suppress(ImportError):
+        importlib.import_module("numpy.random")  # a fork seeds it
     del torch, serving
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:

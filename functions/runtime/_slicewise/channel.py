@@ -62,7 +62,7 @@ def _open():
         hello["argv"] = [argument[:256] for argument in getattr(sys, "argv", [])[:16]]
         frames.send(sock, hello)
         answer, fds = frames.receive(sock)
-        _close(fds)
+        frames.close_fds(fds)
     except OSError as error:
         sock.close()
         raise SlicewiseError(
@@ -85,11 +85,6 @@ def _open():
 def _failure(answer) -> SlicewiseError:
     error = answer.get("error") or {}
     return SlicewiseError(str(error.get("code", "internal")), str(error.get("message", "The broker gave no reason.")))
-
-
-def _close(fds) -> None:
-    for fd in fds:
-        os.close(fd)
 
 
 def greet() -> None:
@@ -171,7 +166,7 @@ def request(header, fds=(), timeout_s=CALL_TIMEOUT_S):
 def ask(header, fds=(), timeout_s=REGISTER_TIMEOUT_S):
     """The answer to a request whose failure is the platform's; raises SlicewiseError."""
     answer, received = request(header, fds, timeout_s)
-    _close(received)
+    frames.close_fds(received)
     if not answer.get("ok"):
         raise _failure(answer)
     return answer

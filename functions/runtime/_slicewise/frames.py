@@ -8,9 +8,11 @@ import array
 import json
 import os
 import socket
+import threading
 
 MAX_HEADER_BYTES = 128 * 1024
 MAX_FDS = 4
+_ROOM = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
 
 
 class FrameError(ConnectionError):
@@ -46,16 +48,30 @@ def send(sock, header, fds=()) -> None:
         sock.send(data)
 
 
+class _Buffer(threading.local):
+    """One buffer a thread: a fresh one of this size for each frame would cost more than the rest of it."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray(MAX_HEADER_BYTES)
+
+
+_buffer = _Buffer()
+
+
 def receive(sock):
     """(header, descriptors) of the next frame, by the socket's own timeout; raises FrameError at the end."""
-    room = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
-    data, ancillary, _flags, _address = sock.recvmsg(MAX_HEADER_BYTES, room)
+    size, ancillary, _flags, _address = sock.recvmsg_into([_buffer.bytes], _ROOM, socket.MSG_CMSG_CLOEXEC)
     fds = array.array("i")
     for level, kind, body in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
-    if not data:
-        for fd in fds:
-            os.close(fd)
+    if not size:
+        close_fds(fds)
         raise FrameError("the peer closed the connection")
-    return decode(data), list(fds)
+    return decode(bytes(memoryview(_buffer.bytes)[:size])), list(fds)
+
+
+def close_fds(fds) -> None:
+    """Close what came with a frame that nobody wants any more."""
+    for fd in fds:
+        os.close(fd)

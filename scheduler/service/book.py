@@ -183,7 +183,7 @@ class Book:
         self._grown.add(model.worker.rpartition("@")[0])
         self._desk.tell(lambda now: ev.ProfileChanged(now, model.worker))
         self._desk.to_all_nodes(wanted(self._desk))
-        return self._desk.catalogue.is_stored(model.digest)
+        return self._desk.catalogue.is_stored(model.worker.rpartition("@")[0], model.digest)
 
     def set_policy(self, text: str) -> dict[str, Any]:
         """Switch to `{"name", parameters}`, keeping the queue; raises SlicewiseError `bad_policy`."""

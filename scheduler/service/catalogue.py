@@ -6,6 +6,7 @@ newest revisions are kept, so that a rollback is warm; what neither of them need
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +43,7 @@ class Catalogue:
         self.complete = False  # functions and models were read once, so what is not here is not wanted
         self._models: dict[str, dict[str, Registered]] = {}
         self._revisions: dict[str, list[str]] = {}  # function -> worker keys, newest last
-        self._nodes: dict[str, set[str]] = {}  # node -> digests it holds
+        self._nodes: dict[str, set[tuple[str, str]]] = {}  # node -> (function or "", digest) of what it holds
         self._doors: dict[str, str] = {}  # node -> address from which peers pull
 
     # ------------------------------------------------------------------ functions
@@ -141,12 +142,12 @@ class Catalogue:
         """Digests that some deployed function refers to, sorted."""
         return sorted({digest for models in self._models.values() for digest in models})
 
-    def stored(self, node: str, digests: list[str], whole: bool) -> None:
-        """A node holds these packages (`whole`: these and no others)."""
-        if whole:
-            self._nodes[node] = set(digests)
-        else:
-            self._nodes.setdefault(node, set()).update(digests)
+    def stored(self, node: str, digests: Sequence[str], functions: Sequence[str], whole: bool) -> None:
+        """A node holds these packages (`whole`: these and no others). A package belongs to one function;
+        a node that does not say whose they are leaves that open."""
+        owners = functions if len(functions) == len(digests) else [""] * len(digests)
+        held = set(zip(owners, digests, strict=True))
+        self._nodes[node] = held if whole else self._nodes.get(node, set()) | held
 
     def node_here(self, node: str, address: str) -> None:
         """Peers can pull from this node at `address`."""
@@ -157,14 +158,16 @@ class Catalogue:
         self._doors.pop(node, None)
         self._nodes.pop(node, None)
 
-    def is_stored(self, digest: str) -> bool:
-        """Whether some node that is here holds the package."""
-        return any(digest in held for held in self._nodes.values())
+    def is_stored(self, function: str, digest: str) -> bool:
+        """Whether some node that is here certainly holds the function's own package."""
+        return any((function, digest) in held for held in self._nodes.values())
 
-    def sources(self, digest: str, beside: str) -> list[str]:
-        """Addresses that a node (`beside`) can pull the package from."""
+    def sources(self, function: str, digest: str, beside: str) -> list[str]:
+        """Addresses from which a node (`beside`) may pull the function's package."""
         return [
             address
             for node, address in self._doors.items()
-            if node != beside and address and digest in self._nodes.get(node, ())
+            if node != beside
+            and address
+            and not self._nodes.get(node, set()).isdisjoint({(function, digest), ("", digest)})
         ]

@@ -151,7 +151,7 @@ class Desk:
         sources = [
             pb.Source(digest=model.digest, addresses=addresses)
             for model in models
-            if (addresses := self.catalogue.sources(model.digest, bind.node))
+            if (addresses := self.catalogue.sources(bind.request.function, model.digest, bind.node))
         ]
         gap_ns, between_ns, calls = self.profiles.usual(worker)
         return pb.Prepare(

@@ -90,7 +90,8 @@ class Nodes:
             desk.tell(lambda now: ev.BindingEnded(now, over.binding_id, over.failure.code, over.failure.message))
             desk.forget_token(over.binding_id)
         elif kind == "stored":
-            desk.catalogue.stored(node, list(message.stored.digests), message.stored.whole)
+            said = message.stored
+            desk.catalogue.stored(node, list(said.digests), list(said.functions), said.whole)
 
     def _report(self, report: pb.SliceReport) -> None:
         state = convert.report_from_wire(report)

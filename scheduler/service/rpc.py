@@ -95,5 +95,5 @@ class Scheduler(rpc.SchedulerServicer):  # type: ignore[misc]
             "load_s": profiles.load_ns(worker) / 1e9 if profiles.loaded(worker) else None,
             "workers": registered.workers,
             "cached": sorted(cached),
-            "stored": self._desk.catalogue.is_stored(registered.model.digest),
+            "stored": self._desk.catalogue.is_stored(function, registered.model.digest),
         }

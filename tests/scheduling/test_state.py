@@ -46,13 +46,17 @@ async def test_models_are_registered_listed_wanted_and_pruned_to_two_revisions(s
             answer = await stub("RegisterModel", model(f"d{revision}", f"f.ns@{revision}"), scheduler.replica("f.ns"))
             assert (answer.stored, answer.failure.code) == (False, "")
         await eventually(lambda: node.last("wanted") and list(node.last("wanted").digests) == ["d2", "d3"])
-        await node.say(stored=pb.Stored(digests=["d3"], whole=True))
+        await node.say(stored=pb.Stored(digests=["d3"], functions=["f.ns"], whole=True))
         await node.holds("n1-s0", "f.ns@3")
 
         async def seen() -> bool:
             return (await stub("RegisterModel", model("d3", "f.ns@3"))).stored
 
         await eventually(seen)
+        await deploy(store, "g.ns")
+        assert not (await stub("RegisterModel", model("d3", "g.ns@1"))).stored  # a package is one function's
+        await store.delete(f"{keys.FUNCTIONS}ns/g")
+        await eventually(lambda: _digests(store, {"d2", "d3"}))
         listed = {m["digest"]: m for m in json.loads((await stub("GetModels", pb.Empty())).text)["models"]}
         assert set(listed) == {"d2", "d3"}
         assert (listed["d3"]["function"], listed["d3"]["bytes"], listed["d3"]["cached"]) == ("f.ns", MB, ["n1-s0"])

@@ -333,12 +333,14 @@ class BindingEnded(_message.Message):
     def __init__(self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Stored(_message.Message):
-    __slots__ = ("digests", "whole")
+    __slots__ = ("digests", "whole", "functions")
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
     digests: _containers.RepeatedScalarFieldContainer[str]
     whole: bool
-    def __init__(self, digests: _Optional[_Iterable[str]] = ..., whole: _Optional[bool] = ...) -> None: ...
+    functions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., whole: _Optional[bool] = ..., functions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeDown(_message.Message):
     __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep")

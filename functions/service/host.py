@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -50,9 +51,15 @@ class Host(rpc.FunctionHostServicer):  # type: ignore[misc]
         killed = await asyncio.to_thread(self.stage.leftovers.clean_start)
         if killed:
             log.warning("killed %d processes that an earlier host had left", killed)
+        await asyncio.to_thread(self._look_around)
+        self._usage = asyncio.create_task(self._measure(), name="usage")
+
+    def _look_around(self) -> None:
+        door = os.path.dirname(self._settings.door_path)
+        if self.stage.root and os.path.isdir(door) and not os.stat(door).st_mode & 0o001:
+            log.error("%s is closed to others: brokers, which do not run as root, cannot reach the data door", door)
         if not self.stage.root:
             log.warning("not root: functions run as this user and are not kept apart; single-tenant only")
-        self._usage = asyncio.create_task(self._measure(), name="usage")
 
     async def close(self) -> None:
         """Stop every function and zygote."""

@@ -7,6 +7,7 @@ leave, and passes everything else on unchanged. What a GPU function needs beside
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import MutableMapping
 from typing import Any
@@ -18,6 +19,8 @@ from functions.service.broker.messages import Reply, Request, Send
 from functions.service.broker.upstream import Connection, Upstream, UpstreamError
 from functions.service.orders import BrokerOrder
 from proto.types.errors import SlicewiseError
+
+log = logging.getLogger(__name__)
 
 # How long a broken connection waits for the news of what ended the process behind it.
 NEWS_S = 0.5
@@ -55,6 +58,12 @@ class Broker:
         self.in_flight += 1
         try:
             await self._serve(Request(scope), receive, reply)
+        except SlicewiseError as error:  # after the first byte: the server cuts the connection
+            log.warning("an answer was cut: %s", error.message)
+            raise
+        except Exception:
+            log.exception("a call could not be served")
+            raise
         finally:
             self.in_flight -= 1
             self.last_request = time.monotonic()

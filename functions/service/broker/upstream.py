@@ -153,6 +153,7 @@ class Connection(asyncio.Protocol):
     def begin(self, head: bytes, head_only: bool) -> None:
         """Start a request; `head` may already end with the whole body."""
         assert self._transport is not None
+        self.take()  # what nobody wanted of the answer before
         self.complete = False
         self._headers_done = False
         self._head_only = head_only

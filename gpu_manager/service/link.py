@@ -17,10 +17,12 @@ import grpc.aio
 
 from gpu_manager.core import instructions as ins
 from gpu_manager.core.events import Usual
+from gpu_manager.service import pulling
 from gpu_manager.service.calls import Preparation
 from gpu_manager.service.node import Node
 from gpu_manager.service.slices import LiveSlice
 from proto.types.errors import SlicewiseError
+from proto.types.models import Model
 from proto.wire import convert, peers
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
@@ -29,9 +31,14 @@ _log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 1.0
-REPORT_SPACING_S = 0.005  # events go at once; the state behind them may be gathered for so long
+# Whoever waits for a slice waits for these, so they go at once; the rest goes along, or a little later.
+URGENT = ("turn_ended", "loaded", "stored")
+LINGER_S = 0.003
+REPORT_SPACING_S = 0.020  # the state behind the events may be gathered for so long
+MAX_TOGETHER = 100  # messages in one, far below what gRPC would cut
 REPEAT_S = 1.0
 MAX_UNSENT = 20_000
+MAX_COPYING = 1000
 
 
 class SchedulerLink:
@@ -48,6 +55,9 @@ class SchedulerLink:
         self._wanted: list[str] | None = None
         self._collecting: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
+        self._copying: set[asyncio.Task[None]] = set()
+        self._one_copy = asyncio.Lock()
         self.connected = False
         node.listeners.append(self._happened)
         node.on_changed = self._changed
@@ -84,9 +94,15 @@ class SchedulerLink:
         self._send(up)
 
     def _send(self, up: pb.NodeUp) -> None:
-        if self.connected:
-            self._unsent.append(up)
+        if not self.connected:
+            return
+        self._unsent.append(up)
+        kind = up.WhichOneof("what")
+        failed = kind == "binding_ended" and up.binding_ended.HasField("failure")
+        if failed or kind in URGENT:
             self._wake.set()
+        elif self._lingering is None:
+            self._lingering = self._loop.call_later(LINGER_S, self._wake.set)
 
     def _changed(self, live: LiveSlice) -> None:
         self._dirty[live.device.spec.id] = None
@@ -102,7 +118,12 @@ class SchedulerLink:
         self._loop.call_soon_threadsafe(self._stored)
 
     def _stored(self) -> None:
-        self._send(pb.NodeUp(stored=pb.Stored(digests=self._node.store.digests(), whole=True)))
+        self._send(self._packages())
+
+    def _packages(self) -> pb.NodeUp:
+        held = self._node.store.packages()
+        digests, functions = [digest for _, digest in held], [function for function, _ in held]
+        return pb.NodeUp(stored=pb.Stored(digests=digests, functions=functions, whole=True))
 
     async def _keep(self) -> None:
         backoff = FIRST_BACKOFF_S
@@ -137,20 +158,22 @@ class SchedulerLink:
             zygotes=self._node.zygotes.versions(),
         )
         yield pb.NodeUp(hello=hello)
-        yield pb.NodeUp(stored=pb.Stored(digests=self._node.store.digests(), whole=True))
+        yield self._packages()
         self.connected = True
         self._dirty = dict.fromkeys(self._node.slices)
         repeat = self._loop.time()
         while True:
-            while self._unsent:
-                yield self._unsent.popleft()
+            self._wake.clear()
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
             if self._timer is None:
                 dirty, self._dirty = self._dirty, {}
-                for slice_id in dirty:
-                    yield pb.NodeUp(report=self._node.report(self._node.slices[slice_id]))
-                if self._unsent:
-                    continue
-            self._wake.clear()
+                self._unsent.extend(pb.NodeUp(report=self._node.report(self._node.slices[name])) for name in dirty)
+            while self._unsent:
+                first = self._unsent.popleft()
+                first.more.extend(self._unsent.popleft() for _ in range(min(len(self._unsent), MAX_TOGETHER)))
+                yield first
             rest = repeat + REPEAT_S - self._loop.time()
             if rest <= 0:
                 repeat = self._loop.time()
@@ -176,6 +199,8 @@ class SchedulerLink:
                 self._collect()
             case "epoch":
                 self._node.fence.epoch = max(self._node.fence.epoch, down.epoch.epoch)
+            case "hold":
+                self._hold(down.hold)
             case "keep":
                 self._node.keep[down.keep.slice] = list(down.keep.items)
 
@@ -200,6 +225,20 @@ class SchedulerLink:
             ended = pb.BindingEnded(binding_id=binding.id, slice=binding.slice, failure=convert.failure(error))
             self._send(pb.NodeUp(binding_ended=ended))
 
+    def _hold(self, hold: pb.Hold) -> None:
+        if len(self._copying) < MAX_COPYING:
+            task = asyncio.create_task(self._copy(convert.model_from_wire(hold.model), list(hold.addresses)))
+            self._copying.add(task)
+            task.add_done_callback(self._copying.discard)
+
+    async def _copy(self, model: Model, addresses: list[str]) -> None:
+        try:
+            async with self._one_copy:  # what a call waits for is pulled beside it and shall not starve
+                await pulling.pull(self._node.store, model, addresses, self._node.credential)
+        except SlicewiseError as error:
+            _log.warning("no copy of %s is kept here: %s", model.digest, error)
+        self._collect()  # it may have become unwanted meanwhile
+
     def _collect(self) -> None:
         self._collecting = None
         if self._wanted is None:
@@ -212,10 +251,11 @@ class SchedulerLink:
 
     async def close(self) -> None:
         """End the stream."""
-        for timer in (self._collecting, self._timer):
+        for timer in (self._collecting, self._timer, self._lingering):
             if timer is not None:
                 timer.cancel()
         self.connected = False
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._copying, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

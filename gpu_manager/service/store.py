@@ -99,7 +99,11 @@ class Store:
 
     def digests(self) -> list[str]:
         """All that is here."""
-        return sorted({digest for _, digest in self._held})
+        return sorted({digest for _, digest in self.packages()})
+
+    def packages(self) -> list[tuple[str, str]]:
+        """(NAME.NAMESPACE, digest) of all that is here."""
+        return sorted(self._held)  # it copies first, in one step: a thread may be adding one
 
     def open(self, function: str, digest: str) -> int:
         """A read-only descriptor; raises SlicewiseError `not_found` or `bad_digest`."""

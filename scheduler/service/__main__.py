@@ -24,6 +24,7 @@ from scheduler.core.policies.registry import make_policy
 from scheduler.service.book import Book
 from scheduler.service.calling import Calls
 from scheduler.service.catalogue import Catalogue
+from scheduler.service.copies import Copies
 from scheduler.service.desk import Desk
 from scheduler.service.election import Election
 from scheduler.service.metrics import Metrics
@@ -62,7 +63,8 @@ async def serve(settings: SchedulerSettings) -> None:
         nodes = Nodes(desk, pen, calls.refresh_hint)
         pb_grpc.add_SchedulerServicer_to_server(Scheduler(desk, calls, nodes, book), server)
         leading = asyncio.create_task(election.keep())
-        tasks += [asyncio.create_task(desk.keep_house()), asyncio.create_task(book.keep_tidy()), leading]
+        loops = (desk.keep_house(), book.keep_tidy(), Copies(desk, settings.package_copies).keep())
+        tasks += [*map(asyncio.create_task, loops), leading]
         await server.start()
         ready = {"ready": True, "service": NAME, "listen": address, "epoch": desk.epoch, "metrics_port": metrics_port}
         print(json.dumps(ready), flush=True)

@@ -54,6 +54,8 @@ class Calls:
             try:
                 async for message in requests:
                     self._hear(owner, subject, message)
+                    for later in message.more:
+                        self._hear(owner, subject, later)
             finally:
                 if self._desk.owners.get(owner) is stream:
                     del self._desk.owners[owner]

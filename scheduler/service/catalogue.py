@@ -162,6 +162,14 @@ class Catalogue:
         """Whether some node that is here certainly holds the function's own package."""
         return any((function, digest) in held for held in self._nodes.values())
 
+    def holders(self, function: str, digest: str) -> list[str]:
+        """The nodes that certainly hold the function's own package."""
+        return [node for node, held in self._nodes.items() if (function, digest) in held]
+
+    def packages_on(self, node: str) -> int:
+        """How many packages a node holds."""
+        return len(self._nodes.get(node, ()))
+
     def sources(self, function: str, digest: str, beside: str) -> list[str]:
         """Addresses from which a node (`beside`) may pull the function's package."""
         return [

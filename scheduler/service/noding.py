@@ -41,6 +41,8 @@ class Nodes:
             try:
                 async for message in requests:
                     self._hear(hello.node, message)
+                    for later in message.more:
+                        self._hear(hello.node, later)
             finally:
                 here = self._desk.nodes.get(hello.node)
                 if here is not None and here.stream is stream:

@@ -33,6 +33,8 @@ class SchedulerSettings(ServiceSettings):
     """Past this many estimates of a turn, what waits behind it goes elsewhere."""
     owner_grace_s: float = Field(LIVE.owner_grace_ns / 1e9, gt=0)
     """How long a gateway or broker whose stream broke keeps its bindings."""
+    package_copies: int = Field(2, ge=1, le=64)
+    """On how many nodes each model's package is kept, as far as there are so many; 1: it is lost with its node."""
     recent: int = Field(LIVE.recent, ge=1, le=100_000)
     """Placements whose reasons are kept."""
 

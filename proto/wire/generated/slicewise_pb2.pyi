@@ -27,18 +27,20 @@ class Json(_message.Message):
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
 class CallUp(_message.Message):
-    __slots__ = ("place", "cancel", "release", "observed", "hello")
+    __slots__ = ("place", "cancel", "release", "observed", "hello", "more")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     place: Place
     cancel: Cancel
     release: Release
     observed: Observed
     hello: CallsHello
-    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., hello: _Optional[_Union[CallsHello, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[CallUp]
+    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., hello: _Optional[_Union[CallsHello, _Mapping]] = ..., more: _Optional[_Iterable[_Union[CallUp, _Mapping]]] = ...) -> None: ...
 
 class CallsHello(_message.Message):
     __slots__ = ("who", "bindings")
@@ -191,7 +193,7 @@ class Registered(_message.Message):
     def __init__(self, stored: _Optional[bool] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class NodeUp(_message.Message):
-    __slots__ = ("hello", "report", "turn_started", "turn_ended", "loaded", "binding_ended", "stored")
+    __slots__ = ("hello", "report", "turn_started", "turn_ended", "loaded", "binding_ended", "stored", "more")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     TURN_STARTED_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +201,7 @@ class NodeUp(_message.Message):
     LOADED_FIELD_NUMBER: _ClassVar[int]
     BINDING_ENDED_FIELD_NUMBER: _ClassVar[int]
     STORED_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     hello: NodeHello
     report: SliceReport
     turn_started: TurnStarted
@@ -206,7 +209,8 @@ class NodeUp(_message.Message):
     loaded: Loaded
     binding_ended: BindingEnded
     stored: Stored
-    def __init__(self, hello: _Optional[_Union[NodeHello, _Mapping]] = ..., report: _Optional[_Union[SliceReport, _Mapping]] = ..., turn_started: _Optional[_Union[TurnStarted, _Mapping]] = ..., turn_ended: _Optional[_Union[TurnEnded, _Mapping]] = ..., loaded: _Optional[_Union[Loaded, _Mapping]] = ..., binding_ended: _Optional[_Union[BindingEnded, _Mapping]] = ..., stored: _Optional[_Union[Stored, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[NodeUp]
+    def __init__(self, hello: _Optional[_Union[NodeHello, _Mapping]] = ..., report: _Optional[_Union[SliceReport, _Mapping]] = ..., turn_started: _Optional[_Union[TurnStarted, _Mapping]] = ..., turn_ended: _Optional[_Union[TurnEnded, _Mapping]] = ..., loaded: _Optional[_Union[Loaded, _Mapping]] = ..., binding_ended: _Optional[_Union[BindingEnded, _Mapping]] = ..., stored: _Optional[_Union[Stored, _Mapping]] = ..., more: _Optional[_Iterable[_Union[NodeUp, _Mapping]]] = ...) -> None: ...
 
 class NodeHello(_message.Message):
     __slots__ = ("node", "door_path", "door_address", "control_address", "slices", "zygotes")
@@ -343,18 +347,20 @@ class Stored(_message.Message):
     def __init__(self, digests: _Optional[_Iterable[str]] = ..., whole: _Optional[bool] = ..., functions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeDown(_message.Message):
-    __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep")
+    __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep", "hold")
     PREPARE_FIELD_NUMBER: _ClassVar[int]
     UNBIND_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     prepare: Prepare
     unbind: Unbind
     wanted: Wanted
     epoch: Epoch
     keep: Keep
-    def __init__(self, prepare: _Optional[_Union[Prepare, _Mapping]] = ..., unbind: _Optional[_Union[Unbind, _Mapping]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ...) -> None: ...
+    hold: Hold
+    def __init__(self, prepare: _Optional[_Union[Prepare, _Mapping]] = ..., unbind: _Optional[_Union[Unbind, _Mapping]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ...) -> None: ...
 
 class Prepare(_message.Message):
     __slots__ = ("binding", "models", "sources", "usual", "load_ns", "held_bytes")
@@ -403,6 +409,14 @@ class Wanted(_message.Message):
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
     digests: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, digests: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("model", "addresses")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    model: Model
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Epoch(_message.Message):
     __slots__ = ("epoch",)

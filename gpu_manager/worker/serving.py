@@ -128,8 +128,8 @@ def _failure(code: str, message: str) -> dict[str, Any]:
 
 
 def _overrun(overrun: Overrun) -> dict[str, Any]:
-    answer = _failure("over_limit", str(overrun))
-    answer["held_bytes"] = overrun.needed_bytes
+    answer = _failure("overrun", str(overrun))
+    answer["needed_bytes"] = overrun.needed_bytes
     return answer
 
 

@@ -72,8 +72,8 @@ async def test_errors_of_a_model_leave_its_worker_alive(loaded: Callable[..., An
 async def test_a_load_beyond_the_limit_says_what_it_needs(worker: Peer, tmp_path: Path) -> None:
     path = write_package(tmp_path, torch.nn.Linear(4096, 4096), "big")
     answer = await load(worker, path, "big", limit_bytes=32 * MIB)
-    assert answer["error"]["code"] == "over_limit"
-    assert answer["held_bytes"] >= 64 * MIB
+    assert answer["error"]["code"] == "overrun"
+    assert answer["needed_bytes"] >= 64 * MIB
 
 
 async def test_a_call_beyond_the_limit_fails_and_the_worker_stays(worker: Peer, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ async def test_a_call_beyond_the_limit_fails_and_the_worker_stays(worker: Peer, 
     assert (await load(worker, path, "d1", limit_bytes=128 * MIB))["ok"]
     model = Model(worker, "d1")
     answer, _ = await model.infer("spend", 256 * MIB)
-    assert answer["error"]["code"] == "over_limit"
-    assert answer["held_bytes"] >= 1024 * MIB
+    assert answer["error"]["code"] == "overrun"
+    assert answer["needed_bytes"] >= 1024 * MIB
     answer, value = await model.infer("spend", 7)
     assert value.item() == 7
 

@@ -31,8 +31,9 @@ def of_tensor(view) -> str:
 class Canonical:
     """Walks an object graph once; `text()` is its canonical form, `tensors` what it met on the way."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain=None) -> None:
         self._torch = sys.modules["torch"]
+        self._plain = plain
         self._seen = {}
         self.tensors = []  # (path, tensor), each object once
         self.classes = set()
@@ -89,7 +90,7 @@ class Canonical:
         try:
             reduced = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else None
             if reduced is None:
-                reduced = value.__reduce_ex__(2)
+                reduced = kind.__reduce_ex__(value, 2)
         except Exception:
             return [*name, "opaque"]
         if isinstance(reduced, str):
@@ -97,6 +98,8 @@ class Canonical:
         function, arguments, state, items, pairs = (tuple(reduced) + (None,) * 5)[:5]
         form = [*name, self.walk(function, path, depth), self.walk(list(arguments or ()), path, depth)]
         if isinstance(state, dict):
+            if self._plain is not None and isinstance(value, self._torch.nn.Module):
+                state = self._plain(state)
             form.append(self._pairs(state, path, depth))
             if isinstance(state.get("_modules"), dict):
                 form.append(list(state["_modules"]))
@@ -113,9 +116,12 @@ def _order(key):
     return (type(key).__name__, key if isinstance(key, str) else repr(key))
 
 
-def identity_of(module, bundle: str, record_hash):
-    """The identity of a Python module; `record_hash(tensor)` is the sha256 of its storage's bytes."""
-    canonical = Canonical()
+def identity_of(module, bundle: str, record_hash, plain=None):
+    """The identity of a Python module; `record_hash(tensor)` is the sha256 of its storage's bytes.
+
+    `plain` as for package.skeleton_of.
+    """
+    canonical = Canonical(plain)
     form = canonical.walk(module)
     rest = hashlib.sha256(json.dumps(form, separators=(",", ":")).encode()).hexdigest()
     tensors = []

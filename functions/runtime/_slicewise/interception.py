@@ -6,7 +6,8 @@ What runs on the slice: the call itself, `forward`, and of every class of the mo
 - from an installed library: methods whose name says that they compute (COMPUTES);
 - TorchScript: each exported method.
 Everything else runs here, and reads weights through remote.py. Parts of a model are intercepted
-likewise, so `model.encoder(x)` runs on the slice too.
+likewise, so `model.encoder(x)` runs on the slice too. Attributes that are set after registration stay
+in this process; the module's mode (`train()`, `eval()`) travels with each call.
 """
 
 import copy
@@ -23,6 +24,7 @@ COMPUTES = (
     "get_image_features", "get_text_features", "predict", "sample", "score", "transcribe", "translate",
 )  # fmt: skip
 _names = {}
+_COPYING = ("__deepcopy__", "__reduce_ex__")
 
 
 def install(entry, root, digest_of) -> None:
@@ -37,11 +39,8 @@ def install(entry, root, digest_of) -> None:
 def remove(entry, root) -> None:
     """The opposite of `install`."""
     for module in root.modules():
-        for name, value in list(module.__dict__.items()):
-            if isinstance(value, Remote):
-                del module.__dict__[name]
-    root.__dict__.pop("__deepcopy__", None)
-    root.__dict__.pop("__reduce_ex__", None)
+        for name in [name for name, value in module.__dict__.items() if _is_ours(name, value)]:
+            del module.__dict__[name]
     entry.parts.clear()
 
 
@@ -57,6 +56,9 @@ class Remote:
     def __call__(self, *args, **kwargs):
         digest = self._digest_of(self._entry)
         return calls.infer(digest, self._method, args, kwargs, self._entry.module)
+
+    def __deepcopy__(self, memo):
+        return self  # taken out of the copy, which is nobody's model
 
     def __repr__(self) -> str:
         return "<{} on the slice>".format(self._method)
@@ -132,20 +134,33 @@ def remote_values(root):
     return values
 
 
+def plain(state):
+    """A module's attributes as the user made them."""
+    return {name: value for name, value in state.items() if not _is_ours(name, value)}
+
+
+def _is_ours(name, value) -> bool:
+    return isinstance(value, Remote) or (name in _COPYING and isinstance(value, functools.partial))
+
+
 def _plain_copy(entry, memo):
     """A deep copy of the model with its weights in this process, intercepted nowhere."""
     root = entry.module
+    kind = type(root)
     memo.update(remote_values(root))
-    held = {}
-    for module in root.modules():
-        for name, value in list(module.__dict__.items()):
-            if isinstance(value, Remote) or name in ("__deepcopy__", "__reduce_ex__"):
-                held.setdefault(id(module), (module, {}))[1][name] = module.__dict__.pop(name)
-    try:
-        return copy.deepcopy(root, memo)
-    finally:
-        for module, attributes in held.values():
-            module.__dict__.update(attributes)
+    # Values fetched under a tensor's id must not outlive it.
+    memo.setdefault(id(memo), []).append(root)
+    if hasattr(kind, "__deepcopy__"):
+        made = kind.__deepcopy__(root, memo)
+    else:
+        made = kind.__new__(kind)
+        memo[id(root)] = made
+        state = kind.__getstate__(root) if hasattr(kind, "__getstate__") else root.__dict__
+        made.__setstate__(copy.deepcopy(plain(state), memo))
+    for module in made.modules():
+        for name in [name for name, value in module.__dict__.items() if _is_ours(name, value)]:
+            del module.__dict__[name]
+    return made
 
 
 def _deep_copy(entry, memo):

@@ -12,6 +12,7 @@ import threading
 import weakref
 
 from . import devices, interception, registering
+from .errors import SlicewiseError
 
 _lock = threading.RLock()
 _entries = {}  # id of a root module -> Entry
@@ -178,18 +179,17 @@ def first_call(entry) -> str:
     if entry.digest is None:
         with _lock:
             module = entry.module
-            if entry.digest is None and module is not None:
+            if module is None:
+                raise SlicewiseError("not_found", "This model is gone: keep the module while its methods are called.")
+            if entry.digest is None:
                 _register(entry, module)
     return entry.digest
 
 
 def _register(entry, module) -> None:
-    interception.remove(entry, module)
-    try:
-        for child in module.modules():
-            if child is not module and id(child) in _entries:
-                release(child)
-        digest = registering.register(module)
-    finally:
-        interception.install(entry, module, first_call)
-    entry.digest = digest
+    for child in module.modules():
+        if child is not module and id(child) in _entries:
+            release(child)
+    # Again, for parts that came after the module was moved; calls meanwhile wait for the lock.
+    interception.install(entry, module, first_call)
+    entry.digest = registering.register(module)

@@ -25,15 +25,20 @@ FORMAT = 1
 class _Skeleton(pickle.Pickler):
     """Pickles a module; tensors become (class, record, shape, stride, offset, requires_grad, number)."""
 
-    def __init__(self, file, tensors) -> None:
+    def __init__(self, file, tensors, plain=None) -> None:
         super().__init__(file, protocol=4)
         self._tensors = tensors
+        self._plain = plain
         self._torch = sys.modules["torch"]
         self.names = set()  # (module, qualified name) of classes and functions met
 
     def reducer_override(self, obj):
         if isinstance(obj, (type, types.FunctionType)):
             self.names.add((obj.__module__, obj.__qualname__))
+        elif self._plain is not None and isinstance(obj, self._torch.nn.Module):
+            function, arguments, state, *rest = type(obj).__reduce_ex__(obj, 4)
+            if isinstance(state, dict):
+                return (function, arguments, self._plain(state), *rest)
         return NotImplemented
 
     def persistent_id(self, obj):
@@ -108,27 +113,30 @@ def _record_tensor(original, whole):
     return payload.plain(original if whole is None else whole)
 
 
-def skeleton_of(module):
-    """(pickle bytes, TensorTable, names of its classes) of a module; a member that does not pickle is named."""
+def skeleton_of(module, plain=None):
+    """(pickle bytes, TensorTable, names of its classes) of a module; a member that does not pickle is named.
+
+    `plain(state)` gives a module's attributes as the user made them, without what intercepts its calls.
+    """
     table = TensorTable()
     file = io.BytesIO()
-    pickler = _Skeleton(file, table)
+    pickler = _Skeleton(file, table, plain)
     try:
         pickler.dump(module)
     except SlicewiseError:
         raise
     except Exception as error:
         raise not_carried(
-            "{} ({})".format(_culprit(module), error),
+            "{} ({})".format(_culprit(module, plain), error),
             "keep lambdas, locks, open files and the like out of the module that is moved to cuda.",
         ) from error
     return file.getvalue(), table, pickler.names
 
 
-def _culprit(module) -> str:
+def _culprit(module, plain) -> str:
     """The attribute of a module that does not pickle, for the message."""
     for path, child in module.named_modules():
-        for name, value in vars(child).items():
+        for name, value in (vars(child) if plain is None else plain(vars(child))).items():
             if name == "_modules":
                 continue
             try:

@@ -9,7 +9,7 @@ from .errors import SlicewiseError
 
 
 def register(module) -> str:
-    """Register a module that nothing intercepts at the moment; its digest. Its weights are remote afterwards."""
+    """Register a module, intercepted or not; its digest. Its weights are remote afterwards."""
     torch = sys.modules["torch"]
     script = isinstance(module, torch.jit.ScriptModule)
     described = _script(module, torch) if script else _module(module, torch)
@@ -52,11 +52,14 @@ def _common(torch, module):
 
 
 def _module(module, torch):
-    skeleton, table, names = package.skeleton_of(module)
+    skeleton, table, names = package.skeleton_of(module, interception.plain)
     tensors = table.dense()
     hashes = [digest.of_tensor(payload.tensor_view(tensor)) for tensor in tensors]
     identity = digest.identity_of(
-        module, os.environ.get("SLICEWISE_BUNDLE", ""), lambda tensor: hashes[table.record_of(tensor)]
+        module,
+        os.environ.get("SLICEWISE_BUNDLE", ""),
+        lambda tensor: hashes[table.record_of(tensor)],
+        interception.plain,
     )
     manifest = _common(torch, module)
     installed = sorted({name for name, _ in names if not provenance.is_own(name)})

@@ -11,12 +11,13 @@ import asyncio
 import base64
 import contextlib
 import dataclasses
+import itertools
 import json
 import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,9 @@ MAX_BACKOFF_S = 1.0  # a killed scheduler is back within a second or two; more w
 REFUSAL_GRACE_S = 0.1
 # Measurements that wait for a scheduler; older ones go first, they only smooth a profile.
 MAX_UNSENT_OBSERVED = 1000
+# Releases and measurements wait so long for a message to go with: the slice was free when its turn ended.
+LINGER_S = 0.005
+MAX_TOGETHER = 100  # messages in one, far below what gRPC would cut
 # Placements of one client that may wait at once. The scheduler's own queue limit is far below.
 MAX_PENDING = 20_000
 
@@ -122,6 +126,7 @@ class SchedulerCalls:
         self._wake = asyncio.Event()
         self._connected = False
         self._again = 0
+        self._lingering: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -177,7 +182,8 @@ class SchedulerCalls:
         """The invocation is over, or does not want its binding; never blocks, never raises."""
         held = self._forget(binding_id)
         if self._connected:  # else the next hello says it
-            self._send(pb.CallUp(release=pb.Release(call_id=held or call_id, binding_id=binding_id)))
+            self._outbox.append(pb.CallUp(release=pb.Release(call_id=held or call_id, binding_id=binding_id)))
+            self._send_soon()
 
     def observed(self, worker: str, batch: int, gap_ns: int, between_ns: int, calls: int, total_ns: int) -> None:
         """Measurements of one finished invocation, nanoseconds; they feed the profile."""
@@ -188,7 +194,7 @@ class SchedulerCalls:
                 )
             )
         )
-        self._wake.set()
+        self._send_soon()
 
     def hint(self, worker: str) -> Hint | None:
         """What the scheduler last said about this worker key, None if nothing yet."""
@@ -237,17 +243,30 @@ class SchedulerCalls:
 
     async def _write(self, call: grpc.aio.StreamStreamCall) -> None:
         while True:
-            while self._outbox:
-                await call.write(self._outbox.popleft())
-            while self._observed and not self._outbox:
-                await call.write(self._observed.popleft())
-            if not self._outbox:
-                self._wake.clear()
-                await self._wake.wait()
+            self._wake.clear()
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
+            while said := [*itertools.islice(self._drain(), MAX_TOGETHER)]:
+                first = said[0]
+                first.more.extend(said[1:])
+                await call.write(first)
+            await self._wake.wait()
+
+    def _drain(self) -> Iterator[pb.CallUp]:
+        while self._outbox:
+            yield self._outbox.popleft()
+        while self._observed:
+            yield self._observed.popleft()
 
     def _send(self, message: pb.CallUp) -> None:
         self._outbox.append(message)
         self._wake.set()
+
+    def _send_soon(self) -> None:
+        """What nobody waits for goes with the next message that somebody waits for, or a moment later."""
+        if self._lingering is None and not self._wake.is_set():
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._wake.set)
 
     def _receive(self, message: pb.CallDown) -> None:
         kind = message.WhichOneof("what")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ _DEVICE = "import os\nDEVICE = os.environ.get('DEVICE', 'cuda')\n"
 
 def both(folder: Path, stand_in: StandIn, handler: str) -> tuple[Any, Any]:
     """(answer on the slice, answer of the same handler in its own process)."""
-    text = functions.textwrap.dedent(handler)
+    text = textwrap.dedent(handler)
     functions.write(folder, handler=_DEVICE + text)
     return functions.run(folder, stand_in), functions.run(folder, None, DEVICE="cpu")
 

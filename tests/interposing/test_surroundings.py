@@ -49,6 +49,21 @@ def test_without_a_broker_the_first_word_says_so(tmp_path: Path) -> None:
     assert printed.startswith("unavailable Slicewise's broker does not answer")
 
 
+def test_a_process_that_has_torch_already_is_patched_when_told(tmp_path: Path, stand_in: StandIn) -> None:
+    code = f"""
+import os, torch
+os.environ.update(SLICEWISE_GPU="1", SLICEWISE_SOCKET={stand_in.socket_path!r})
+import _slicewise
+_slicewise.activate()
+_slicewise.activate()
+model = torch.nn.Identity().cuda()
+_slicewise.import_finished()
+print(torch.cuda.is_available(), model(torch.ones(1)).item())
+"""
+    assert python(code, tmp_path) == "True 1.0\n"
+    assert [said["op"] for said in stand_in.said] == ["hello", "register", "register", "infer"]
+
+
 def test_torch_answers_as_with_one_gpu(tmp_path: Path, stand_in: StandIn) -> None:
     functions.write(
         tmp_path,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 torch = pytest.importorskip("torch")
 
@@ -81,10 +82,18 @@ async def zygote() -> AsyncIterator[ZygoteProcess]:
     await started.stop()
 
 
-@pytest.fixture
-async def worker(zygote: ZygoteProcess) -> AsyncIterator[Peer]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_zygote() -> AsyncIterator[ZygoteProcess]:
+    """A zygote of a module's tests that only fork from it; they run on the module's event loop."""
+    started = await ZygoteProcess.start()
+    yield started
+    await started.stop()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def worker(shared_zygote: ZygoteProcess) -> AsyncIterator[Peer]:
     """A worker without a model."""
-    _, peer = await zygote.fork()
+    _, peer = await shared_zygote.fork()
     yield peer
     await peer.close()
 

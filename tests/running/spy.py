@@ -3,14 +3,15 @@
 import os
 import socket
 import sys
+from typing import Any
 
 import torch
 
 
-class Spy(torch.nn.Module):
+class Spy(torch.nn.Module):  # type: ignore[misc]
     """Tells what a model's code can see."""
 
-    def forward(self):
+    def forward(self) -> dict[str, Any]:
         """Identity, surroundings, and whether the network is reachable."""
         probe = socket.socket()
         probe.settimeout(0.2)
@@ -34,27 +35,29 @@ class Spy(torch.nn.Module):
             "descriptors": [os.readlink(f"/proc/thread-self/fd/{fd}") for fd in range(64) if _open(fd)],
         }
 
-    def spend(self, count):
+    def spend(self, count: int) -> torch.Tensor:
         """Allocate `count` floats."""
         return torch.ones(count).sum()
 
-    def fail(self, kind):
+    def fail(self, kind: str) -> None:
         """Raise."""
         raise {"value": ValueError("no such value"), "key": KeyError("k"), "exit": SystemExit(3)}[kind]
 
 
-class Counter(torch.nn.Module):
+class Counter(torch.nn.Module):  # type: ignore[misc]
     """State of every kind that a call can change."""
 
-    def __init__(self):
+    total: torch.Tensor
+
+    def __init__(self) -> None:
         super().__init__()
         self.register_buffer("total", torch.zeros(3))
         self.weight = torch.nn.Parameter(torch.ones(2))
-        self.seen = []
-        self.last = None
+        self.seen: list[str] = []
+        self.last: str | None = None
         self.nested = {"inner": {"count": 0}}
 
-    def forward(self, how):
+    def forward(self, how: str) -> list[Any]:
         """Change something, tell everything."""
         if how == "buffer":
             self.total += 1
@@ -80,7 +83,7 @@ class Counter(torch.nn.Module):
         ]
 
 
-def _open(fd):
+def _open(fd: int) -> bool:
     try:
         os.fstat(fd)
     except OSError:

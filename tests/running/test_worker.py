@@ -17,6 +17,8 @@ from tests.running.conftest import Model, load, write_package
 from tests.running.spy import Counter, Spy
 from tests.running.stand_in import UID, Peer, ZygoteProcess
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 MIB = 1 << 20
 
 
@@ -87,10 +89,10 @@ async def test_a_call_beyond_the_limit_fails_and_the_worker_stays(worker: Peer, 
     assert value.item() == 7
 
 
-async def test_held_bytes_count_the_weights_in_full(zygote: ZygoteProcess, tmp_path: Path) -> None:
+async def test_held_bytes_count_the_weights_in_full(shared_zygote: ZygoteProcess, tmp_path: Path) -> None:
     path = write_package(tmp_path, torch.nn.Linear(4096, 4096), "d1")
     for _ in range(2):
-        _, peer = await zygote.fork()
+        _, peer = await shared_zygote.fork()
         empty, _ = await peer.ask({"op": "held"})
         answer = await load(peer, path, "d1")
         grown = answer["held_bytes"] - empty["held_bytes"]

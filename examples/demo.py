@@ -26,8 +26,8 @@ from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 SLICEWISE = Path(sys.executable).parent / "slicewise"
-# Room for either model's worker (about 31 MiB with speech, 234 MiB with embed), not for both.
-SLICES = "1x1g:250MiB"
+# Room for either model's worker (about 31 MiB with speech, 102 MiB with embed), not for both.
+SLICES = "1x1g:118MiB"
 READY_TIMEOUT_S = 180.0
 CALL_TIMEOUT_S = 60.0
 

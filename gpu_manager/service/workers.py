@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from gpu_manager.service.calls import PendingCall
 from gpu_manager.service.process import WorkerEnded, WorkerProcess, error_of
 from proto.types.errors import SlicewiseError
 from proto.types.models import Model
-from proto.wire import frames
 
 if TYPE_CHECKING:
     from gpu_manager.service.node import Node
@@ -71,9 +71,13 @@ class Workers:
             stored = self._node.store.get(function, order.digest)
             if stored is None:
                 raise SlicewiseError("not_found", f"Model {order.digest} of {function} is not on this node.")
-            if order.fresh:
-                await self._birth(order, stored.model)
-            held = await self._load(order, stored.model, self._node.store.open(function, order.digest))
+            package = self._node.store.open(function, order.digest)
+            try:
+                if order.fresh:
+                    await self._birth(order, stored.model, package)
+                held = await self._load(order, stored.model, package)
+            finally:
+                os.close(package)
             self._live.post(ev.ModelLoaded(order.worker, order.incarnation, order.digest, held))
         except _Overrun as overrun:
             self._live.post(
@@ -98,7 +102,7 @@ class Workers:
         _log.warning("loading %s on %s: %s", order.worker, self._live.device.spec.id, error)
         self._live.post(ev.LoadFailed(order.worker, order.incarnation, order.digest, error))
 
-    async def _birth(self, order: ins.Load, model: Model) -> None:
+    async def _birth(self, order: ins.Load, model: Model, package: int) -> None:
         name = (order.worker, order.incarnation)
         device = self._live.device
         preparation = self._live.bindings.get(order.binding)
@@ -110,7 +114,7 @@ class Workers:
         }  # fmt: skip
         zygote = self._node.zygotes.matching(model.python, model.torch)
         try:
-            pid, pidfd, sock = await zygote.fork(fork)
+            pid, pidfd, sock = await zygote.fork(fork, package)
         except BaseException:
             shutil.rmtree(tmp, ignore_errors=True)
             raise
@@ -135,14 +139,11 @@ class Workers:
         }  # fmt: skip
         if device.cuda and order.fresh:
             header["free_before_bytes"] = self._node.devices.free_bytes(device)
-        try:
-            process = self._living.get((order.worker, order.incarnation))
-            if process is None:
-                raise SlicewiseError("worker_died", f"The worker of {order.worker} died before its load.")
-            timeout_s = self._node.settings.load_timeout_s + (declared.load_s if declared else 0.0)
-            answer = await process.ask(header, [fd], timeout_s)
-        finally:
-            frames.close_fds([fd])
+        process = self._living.get((order.worker, order.incarnation))
+        if process is None:
+            raise SlicewiseError("worker_died", f"The worker of {order.worker} died before its load.")
+        timeout_s = self._node.settings.load_timeout_s + (declared.load_s if declared else 0.0)
+        answer = await process.ask(header, [fd], timeout_s)
         if not answer.get("ok"):
             failure = error_of(answer)
             if failure.code in _OVERRUNS:

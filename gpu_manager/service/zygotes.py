@@ -152,8 +152,12 @@ class Zygote:
                 process.kill()
             await process.wait()
 
-    async def fork(self, order: dict[str, Any]) -> tuple[int, int, socket.socket]:
-        """A new worker: (pid, its pidfd, our end of its socket). Raises SlicewiseError `not_ready`."""
+    async def fork(self, order: dict[str, Any], package: int) -> tuple[int, int, socket.socket]:
+        """A new worker: (pid, its pidfd, our end of its socket). Raises SlicewiseError `not_ready`.
+
+        `package` is the descriptor of the package that it will load first: its library modules may have
+        been imported already, by a nursery that the zygote keeps.
+        """
         self.keep()
         loop = asyncio.get_running_loop()
         until = loop.time() + FORK_TIMEOUT_S
@@ -167,7 +171,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             try:
-                await self._connection.send({"op": "fork", "id": number, **order}, [theirs.fileno()])
+                await self._connection.send({"op": "fork", "id": number, **order}, [theirs.fileno(), package])
             finally:
                 theirs.close()
             async with asyncio.timeout_at(until):

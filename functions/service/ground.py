@@ -153,17 +153,20 @@ class Place:
             "OPENFAAS_NAMESPACE": wish.function.namespace,
             "fprocess": shlex.join(wish.command) or "python index.py",
             "secret_mount_path": confine.SECRETS if self.stage.secrets_mount else str(self.folder / "secrets"),
-            "SLICEWISE_SOCKET": str(self.folder / "run" / "runtime.sock"),
-            "SLICEWISE_BUNDLE": wish.image.digest,
-            "SLICEWISE_ENVIRONMENT": wish.image.environment_id,
             MARK: self.replica,
         }
         if python_path:
             environment["PYTHONPATH"] = os.pathsep.join(python_path)
-        if wish.gpu:
-            environment["SLICEWISE_GPU"] = "1"
-        else:
-            environment.pop("SLICEWISE_GPU", None)
+        # For the runtime; a CPU function has none and must not look as if it had.
+        for name, value in {
+            "SLICEWISE_GPU": "1",
+            "SLICEWISE_SOCKET": str(self.folder / "run" / "runtime.sock"),
+            "SLICEWISE_BUNDLE": wish.image.digest,
+            "SLICEWISE_ENVIRONMENT": wish.image.environment_id,
+        }.items():
+            environment.pop(name, None)
+            if wish.gpu:
+                environment[name] = value
         return environment
 
     def broker_order(self) -> BrokerOrder:

@@ -45,11 +45,14 @@ class Invocation:
         self._used: dict[str, Bound] = {}
         self._placing: asyncio.Task[Bound] | None = None
         self._running: set[asyncio.Task[Any]] = set()
+        self._asking: dict[asyncio.Task[Any], str] = {}  # calls at a door -> the binding they have
+        self._given_up: dict[asyncio.Task[Any], SlicewiseError] = {}
         self._changed_state = False
         self._finished = False
         self.batch = 0
         self.sla_ns = 0
         self.calls = 0
+        self.before_s = 0.0  # what it had waited for its early binding before it came here
         self._first_ns = 0
         self._last_end_ns = 0
         self._between_ns = 0
@@ -66,6 +69,8 @@ class Invocation:
         self._bound = Bound(token, binding, binding.skips, int(queued_s * 1e9))
         self._early_id = binding.id
         self._used[binding.id] = self._bound
+        self._owner.holders[binding.id] = self
+        self.before_s = queued_s
         self._queue_s += queued_s
 
     # ------------------------------------------------------------------ model calls
@@ -103,7 +108,7 @@ class Invocation:
             left_s = self._left_s()
             try:
                 request |= {"binding": bound.token, "deadline_s": round(left_s, 3)}
-                answer, received = await self._owner.doors.of(bound.binding).ask(request, fds, left_s)
+                answer, received = await self._ask(bound, request, fds, left_s)
             except SlicewiseError as error:
                 if error.code != "slice_lost" or not self._again(attempt):
                     raise
@@ -120,6 +125,20 @@ class Invocation:
             self._drop(bound)
             await asyncio.sleep(min(self._left_s(), RETRY_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5)))
         raise AssertionError("the last attempt returns or raises")
+
+    async def _ask(self, bound: Bound, request: frames.Header, fds: list[int], left_s: float) -> Answer:
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking[task] = bound.binding.id
+        try:
+            return await self._owner.doors.of(bound.binding).ask(request, fds, left_s)
+        except asyncio.CancelledError:
+            lost = self._given_up.pop(task, None)
+            if lost is None or task.uncancel():
+                raise
+            raise lost from None
+        finally:
+            del self._asking[task]
 
     def _again(self, attempt: int) -> bool:
         """Whether a call that failed on its slice may be tried on another."""
@@ -185,10 +204,17 @@ class Invocation:
         if binding.id != self._early_id and self._owner.calls is not None:
             self._owner.calls.release(binding.call_id, binding.id)
 
-    def unbound(self, binding_id: str) -> None:
-        """The scheduler took a binding back; the next model call asks for another."""
+    def unbound(self, binding_id: str, error: SlicewiseError) -> None:
+        """The scheduler took a binding back; the next model call asks for another.
+
+        Calls that run on a lost slice would wait there until their deadline: they fail as if its door had hung up.
+        """
         if self._bound is not None and self._bound.binding.id == binding_id:
             self._bound = None
+        if error.code == "slice_lost":
+            for task in [task for task, used in self._asking.items() if used == binding_id]:
+                self._given_up[task] = error
+                task.cancel()
 
     def _left_s(self) -> float:
         return max(0.001, (self._deadline_ns - time.monotonic_ns()) / 1e9)
@@ -296,11 +322,11 @@ class Invocations:
         """Its token means nothing from now on."""
         self._in_flight.pop(invocation.token.decode(), None)
 
-    def unbound(self, binding_id: str, _call_id: str, _error: SlicewiseError) -> None:
+    def unbound(self, binding_id: str, _call_id: str, error: SlicewiseError) -> None:
         """For SchedulerCalls: a binding was taken back."""
         holder = self.holders.get(binding_id)
         if holder is not None:
-            holder.unbound(binding_id)
+            holder.unbound(binding_id, error)
 
 
 def _number(value: bytes | None) -> float:

@@ -103,6 +103,8 @@ class Reply:
         if self.invocation is not None:
             headers += self.invocation.answer_headers()
         seconds = (time.monotonic_ns() - self._started_ns) / 1e9
+        if self.invocation is not None:
+            seconds += self.invocation.before_s  # else a phase could be longer than the whole
         headers.append((b"x-duration-seconds", b"%.6f" % seconds))
         self._started = True
         await self._send({"type": "http.response.start", "status": status, "headers": headers})

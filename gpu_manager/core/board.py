@@ -51,6 +51,7 @@ class Worker:
     dirty_by: str = ""  # the binding that changed its state
     running: int = 0  # the call it runs, 0 if none
     load_began_ns: int = 0
+    load_ns: int = 0  # what its loads took, without the wait for room
     ready_ns: int = 0
     overgrown: bool = False  # holds more than the slice can give it; goes when nobody needs it
 
@@ -116,6 +117,7 @@ class Job:
     deaths: int = 0
     not_before_ns: int = 0
     began_ns: int = 0
+    started_ns: int = 0  # the first model is being loaded since then
     blocked: bool = False  # waits for room that protected workers hold
 
 
@@ -189,10 +191,10 @@ class Board:
 
     def due_until(self, bound: Bound) -> int:
         """Until when the binding's next call is waited for; 0: it is not."""
-        wait = due_ns(bound.usual, bound.calls)
+        worker = self.workers.get(bound.worker)
+        wait = due_ns(bound.usual, bound.calls, worker.load_ns if worker is not None else 0)
         if not wait or bound.ending:
             return 0
-        worker = self.workers.get(bound.worker)
         ready = worker.ready_ns if worker is not None else 0
         return wait + (bound.last_call_ns if bound.calls else max(bound.prepared_ns, ready))
 

@@ -13,7 +13,9 @@ LINGER_MIN_NS = 1 * MS
 LINGER_MAX_NS = 20 * MS
 LINGER_UNKNOWN_NS = 5 * MS  # nothing is known of the function yet
 DUE_MIN_NS = 20 * MS  # a binding travels to the replica and its call back here
-DUE_MAX_NS = 5_000 * MS  # beyond it a load costs less than the room
+DUE_MAX_NS = 5_000 * MS
+# Who waits longer for a worker's next call than it would take to load that worker again has waited for nothing.
+DUE_LOADS = 2
 DUE_UNKNOWN_NS = 500 * MS
 
 
@@ -33,10 +35,15 @@ def linger_ns(usual: Usual) -> int:
     return _clamp(2 * usual.between_ns, LINGER_MIN_NS, LINGER_MAX_NS)
 
 
-def due_ns(usual: Usual, calls: int) -> int:
-    """How long after its start, or its last call, a binding's next call is still to be waited for; 0: none is."""
+def due_ns(usual: Usual, calls: int, load_ns: int) -> int:
+    """How long after its start, or its last call, a binding's next call is still to be waited for; 0: none is.
+
+    `load_ns` (0: not known) bounds it. Without that bound an invocation whose time between two calls is the wait
+    for another function on the same slice would keep that function out for twice as long every time.
+    """
     if usual_reached(usual, calls):
         return 0
+    longest = max(DUE_MIN_NS, min(DUE_MAX_NS, DUE_LOADS * load_ns)) if load_ns else DUE_MAX_NS
     if usual.calls <= 0:
-        return DUE_UNKNOWN_NS
-    return _clamp(2 * (usual.between_ns if calls else usual.gap_ns), DUE_MIN_NS, DUE_MAX_NS)
+        return min(DUE_UNKNOWN_NS, longest)
+    return _clamp(2 * (usual.between_ns if calls else usual.gap_ns), DUE_MIN_NS, longest)

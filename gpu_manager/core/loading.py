@@ -255,6 +255,7 @@ def _start(board: Board, job: Job, now: int) -> None:
         job.began_ns = now
     board.slot = job.worker
     job.stage = Stage.LOADING
+    job.started_ns = now
     job.victims = []
     worker = board.workers.get(job.worker)
     fresh = worker is None

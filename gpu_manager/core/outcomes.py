@@ -47,6 +47,7 @@ def model_loaded(board: Board, event: ModelLoaded, now: int) -> None:
     board.sizes.remember(worker.key, worker.models, event.held_bytes)
     worker.phase = Phase.READY
     worker.ready_ns = now
+    worker.load_ns += now - job.started_ns
     drop_job(board, job)
     board.out.append(WorkerLoaded(worker.key, now - job.began_ns, event.held_bytes))
 

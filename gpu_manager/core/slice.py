@@ -41,10 +41,12 @@ class SliceCore:
 
     def __init__(self, spec: SliceSpec, overhead_bytes: int, max_waiting: int = MAX_WAITING) -> None:
         self.board = Board(spec, Sizes(spec.memory_bytes, overhead_bytes), max_waiting)
+        self._seen_ns = 0
 
     def handle(self, event: Event, now: int) -> list[Instruction]:
         """What is to be done after `event` at `now` (ns, never falling)."""
         board = self.board
+        self._seen_ns = now
         self._apply(event, now)
         for _ in range(MAX_ROUNDS):
             before = len(board.out)
@@ -181,14 +183,15 @@ class SliceCore:
     def wakeup(self, now: int) -> int | None:
         """The next point in time at which something happens by itself; None: nothing will."""
         board = self.board
+        seen = self._seen_ns  # what came due between that moment and `now` has not been acted on yet
         times = [call.deadline_ns for call in board.calls.values() if not call.answered]
         times += [bound.expires_ns for bound in board.bindings.values() if not bound.open_calls]
         turn = board.turn
         if turn is not None and not turn.running:
             times.append(turn.idle_since_ns + linger_ns(turn.usual))
-        times += [job.not_before_ns for job in board.jobs.values() if job.not_before_ns > now]
+        times += [job.not_before_ns for job in board.jobs.values() if job.not_before_ns > seen]
         if any(job.blocked for job in board.jobs.values()):
-            times += [due for due in map(board.due_until, board.bindings.values()) if due > now]
+            times += [due for due in map(board.due_until, board.bindings.values()) if due > seen]
         return max(now, min(times)) if times else None
 
     def counts(self) -> dict[str, int]:

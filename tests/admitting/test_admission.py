@@ -109,12 +109,12 @@ def test_state_and_due_calls_are_never_victims() -> None:
     world.prepare("ba", "a", "a")
     world.call("ba", "a")
     world.run(200)  # a is exclusive to ba
-    slow = ev.Usual(gap_ns=400 * MS, calls=1.0)
+    slow = ev.Usual(gap_ns=90 * MS, calls=1.0)
     world.prepare("bb", "b", "b", usual=slow)
-    world.run(150)  # b is loaded, its call is due until 800 ms after that
+    world.run(150)  # b is loaded, its call is due until 180 ms after that
     world.prepare("bc", "c", "c", usual=ONCE)
     call = world.call("bc", "c")
-    world.run(500)
+    world.run(120)
     assert evicted(world) == []
     world.run(500)
     assert evicted(world) == ["b"]
@@ -122,6 +122,39 @@ def test_state_and_due_calls_are_never_victims() -> None:
     late = world.call("bb", "b")  # its own worker has gone: it is loaded again within the same binding
     world.run()
     assert world.codes()[late] == "ok"
+
+
+def test_a_due_call_is_waited_for_no_longer_than_two_loads() -> None:
+    """A parent that waits for its child between its calls must not keep that child out by the time it waited before."""
+    world = World(budget=30, sizes={"parent": 20, "child": 20})
+    world.prepare("p", "parent", "parent", usual=ev.Usual(between_ns=60_000 * MS, calls=2.0))
+    world.call("p", "parent")
+    world.run(150)
+    asked = world.now
+    world.prepare("c", "child", "child", usual=ONCE)
+    child = world.call("c", "child")
+    world.run()
+    assert world.codes()[child] == "ok"
+    (when,) = [at for at, order in world.log if isinstance(order, ins.Kill) and order.worker == "parent"]
+    ended = next(at for at, order in world.log if isinstance(order, ins.Answer))
+    assert when - ended == (2 * 100 + 1) * MS  # two loads, and the look for victims
+    assert asked < when
+
+
+def test_what_came_due_while_an_event_was_handled_is_not_slept_through() -> None:
+    """The driver asks for the next wake-up a moment after it has told the core of an event."""
+    world = World(budget=30, sizes={"a": 20, "b": 20})
+    world.prepare("x", "a", "a", usual=ev.Usual(between_ns=90 * MS, calls=2.0))
+    world.call("x", "a")
+    world.run(150)
+    world.prepare("y", "b", "b", usual=ONCE)
+    world.call("y", "b")
+    world.run(10)
+    due = world.core.wakeup(world.now)
+    assert due is not None
+    world.now = due - 1
+    world.tell(ev.Tick())
+    assert world.core.wakeup(due + 1) == due + 1
 
 
 def test_an_overrun_is_admitted_again_at_its_true_size_and_remembered() -> None:

@@ -1,0 +1,1 @@
+raise RuntimeError("nothing_of_that_name is missing")

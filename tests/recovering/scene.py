@@ -1,0 +1,172 @@
+"""A platform with things under way: calls that run in threads, models that are held and let go by files.
+
+Models and handlers leave their traces in their own /tmp, which lies in the state folder. Every wait here is for
+something that can be seen; its limit only ends a test that hangs.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+
+from proto.wire.generated import slicewise_pb2 as pb
+from proto.wire.generated import slicewise_pb2_grpc as rpc
+from tests.platform_rig import Platform, Reply
+
+FUNCTIONS = Path(__file__).parent / "functions"
+HANG_S = 90.0
+IDLE = {"bindings": 0, "calls": 0, "loads": 0, "turn": 0, "slot": 0, "unloading": 0}
+SERVICES = ("gpu_manager-local", "scheduler", "cache_manager", "gateway", "host-local")
+
+
+class Scene:
+    """Wraps one platform; `close` lets everything go."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+        self._pool = ThreadPoolExecutor(64)
+        self._built: set[str] = set()
+        self._numbers = 0
+
+    def close(self) -> None:
+        """End the threads; their calls have timeouts of their own."""
+        self._pool.shutdown(cancel_futures=True)
+
+    # ------------------------------------------------------------------ functions
+
+    def deploy(self, name: str, image: str = "", *, gpu: bool = True, ready: bool = True, **variables: str) -> str:
+        """A function of one of the bench's handlers; returns its name."""
+        image = image or name
+        if image not in self._built:
+            self.platform.cli("build", str(FUNCTIONS / image), "-t", image)
+            self._built.add(image)
+        labels = {"com.slicewise.gpu": "true"} if gpu else {}
+        wish = {"service": name, "image": image, "labels": labels, "envVars": variables}
+        answer = self.platform.system("/system/functions", "POST", wish)
+        assert answer.status == 202, answer.text
+        if ready:
+            self.platform.wait_ready(name)
+        return name
+
+    def fresh(self, stem: str) -> str:
+        """A name for a trace that no other call has."""
+        self._numbers += 1
+        return f"{stem}-{self._numbers}"
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, function: str, wish: Any = None, timeout_s: float = HANG_S) -> Reply:
+        """One call with a JSON body, waited for."""
+        body = b"" if wish is None else wish if isinstance(wish, bytes) else json.dumps(wish).encode()
+        return self.platform.call(function, body, timeout_s=timeout_s)
+
+    def begin(self, function: str, wish: Any = None) -> Future[Reply]:
+        """The same in a thread."""
+        return self._pool.submit(self.call, function, wish)
+
+    def hold(self, function: str = "traced") -> tuple[str, Future[Reply]]:
+        """A call whose model runs and waits; (its name, its answer to come)."""
+        name = self.fresh("held")
+        answer = self.begin(function, {"name": name, "hold": True})
+        self.platform.wait(lambda: answer.done() or self.ran(name), f"the call {name} does not reach its model")
+        assert not answer.done(), answer.result().text
+        return name, answer
+
+    def let_go(self, name: str, answer: Future[Reply]) -> Reply:
+        """Let a held call end, wherever it runs by now; its answer."""
+
+        def done() -> bool:
+            for folder in self._worker_folders():
+                (folder / f"go-{name}").touch()
+            return answer.done()
+
+        self.platform.wait(done, f"the held call {name} does not end")
+        return answer.result()
+
+    def hang_up(self, function: str, wish: Any) -> socket.socket:
+        """Send a whole request on a connection of its own; closing that is leaving."""
+        where = urlsplit(self.platform.url)
+        body = json.dumps(wish).encode()
+        client = socket.create_connection((where.hostname, where.port), timeout=HANG_S)
+        head = f"POST /function/{function} HTTP/1.1\r\nHost: bench\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        return client
+
+    # ------------------------------------------------------------------ traces
+
+    def ran(self, name: str) -> bool:
+        """Whether a model call of this name has begun on any slice."""
+        return any(True for _ in self._traces(name))
+
+    def worker_of(self, name: str) -> tuple[int, str]:
+        """(pid, slice) of the worker in which the call of this name runs."""
+        (trace,) = self._traces(name)
+        return int(trace.read_text()), trace.parent.name.rpartition("-")[0]
+
+    def said(self, trace: str) -> bool:
+        """Whether a handler has left this trace in its own /tmp."""
+        return any(self.platform.state_dir.glob(f"nodes/*/host/r/*/tmp/{trace}"))
+
+    def _traces(self, name: str) -> Iterator[Path]:
+        return (folder / f"ran-{name}" for folder in self._worker_folders() if (folder / f"ran-{name}").exists())
+
+    def _worker_folders(self) -> Iterator[Path]:
+        return self.platform.state_dir.glob("nodes/*/gpu_manager/tmp/*")
+
+    # ------------------------------------------------------------------ what is under way
+
+    def state(self) -> dict[str, Any]:
+        """The scheduler's state; {} while it cannot be had."""
+        answer = self.platform.system("/system/scheduler/state")
+        return dict(answer.json()) if answer.status == 200 else {}
+
+    def queued(self, count: int) -> None:
+        """Wait until so many requests wait unbound."""
+        self.platform.wait(lambda: self.state().get("global_queue") == count, f"{count} requests do not queue")
+
+    def waiting(self, count: int) -> None:
+        """Wait until so many requests wait, unbound or behind another on a slice."""
+
+        def there() -> bool:
+            state = self.state()
+            return bool(state) and state["global_queue"] + sum(s["local_queue"] for s in state["slices"]) == count
+
+        self.platform.wait(there, f"{count} requests do not wait")
+
+    def counts(self, node: str = "local") -> list[dict[str, int]]:
+        """What the GPU manager has under way, slice by slice; [] while it cannot be asked."""
+        port = self.platform.board["addresses"][f"gpu_manager-{node}"]
+        token = (self.platform.state_dir / "keys" / "cli.token").read_text().strip()
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            try:
+                told = rpc.GpuManagerStub(channel).GetStatus(
+                    pb.Empty(), metadata=(("authorization", f"Bearer {token}"),), timeout=5
+                )
+            except grpc.RpcError:
+                return []
+        return [piece["counts"] for piece in json.loads(told.text)["slices"]]
+
+    def settled(self) -> None:
+        """Wait until nothing is bound, queued or running anywhere."""
+
+        def still() -> bool:
+            state, counts = self.state(), self.counts()
+            if not state or not counts:
+                return False
+            quiet = not state["bindings"] and not state["global_queue"] and not state["parked"]
+            return quiet and all(count == IDLE for count in counts)
+
+        try:
+            self.platform.wait(still, "")
+        except AssertionError:
+            raise AssertionError(
+                f"something is left under way: {json.dumps(self.state())[:3000]} {self.counts()}\n"
+                f"{self.platform.log_tails()}"
+            ) from None

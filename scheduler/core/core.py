@@ -110,7 +110,7 @@ class SchedulerCore:
         head = self.state.queue.head
         for g in self.state.slices if tuning.gaps else ():
             if head is not None and g.open and (g.running is not None or g.waiting):
-                free_at = g.free_at(now)
+                free_at = g.free_at(now, tuning.overlap_load)
                 for gap_ns in (self.state.gap_ns(head), 0):  # others' gaps cost one event of delay at most
                     times.append(free_at - g.ahead_ns(gap_ns))
                 times.extend(b.due_ns for b in g.waiting)
@@ -304,7 +304,7 @@ class SchedulerCore:
         ready_ns = now + state.ready_ns(r, load_ns)
         turn_ns = state.turn_ns(g, r)
         b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns)
-        b.due_ns = max(g.free_at(now), ready_ns) + turn_ns
+        b.due_ns = max(g.free_at(now, g.runs_beside_loads(r.worker, now)), ready_ns) + turn_ns
         self.room.leave(r)
         bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)
         if not hit and self.tuning.gaps:

@@ -121,8 +121,12 @@ class Slice:
 
     # ------------------------------------------------------------------ time
 
-    def free_at(self, now_ns: int) -> int:
-        """When it should have done all that is bound to it; `now_ns` if it should have already."""
+    def free_at(self, now_ns: int, beside_loads: bool = False) -> int:
+        """When it should have done all that is bound to it; `now_ns` if it should have already.
+
+        `beside_loads` leaves out what still loads: when a worker that is there could have its turn.
+        """
+        coming = self._coming(now_ns) if beside_loads else frozenset()
         at = now_ns
         run = self.running
         if run is not None:
@@ -131,6 +135,8 @@ class Slice:
                 end = now_ns + (now_ns - end) if self.tuning.raise_overruns else now_ns
             at = end
         for b in self.waiting:
+            if b.request.worker in coming:
+                continue
             if not self.tuning.gaps or b.arrived:
                 at += b.turn_ns
             elif b.request.worker in self.loading:
@@ -139,9 +145,18 @@ class Slice:
                 at = max(at, b.ready_ns) + b.turn_ns if run is not None else max(at, b.due_ns)
         return at
 
-    def remaining(self, now_ns: int) -> int:
+    def remaining(self, now_ns: int, beside_loads: bool = False) -> int:
         """Nanoseconds until `free_at`."""
-        return self.free_at(now_ns) - now_ns
+        return self.free_at(now_ns, beside_loads) - now_ns
+
+    def runs_beside_loads(self, worker: str, now_ns: int) -> bool:
+        """Whether a turn of `worker` need not wait for a load here: it is there, and loads leave turns free."""
+        return self.tuning.overlap_load and worker in self.held and worker not in self._coming(now_ns)
+
+    def _coming(self, now_ns: int) -> frozenset[str]:
+        """Workers that load, as reported or as bound."""
+        bound = {b.request.worker for b in self.waiting if not b.hit and now_ns < b.ready_ns}
+        return self.loading | bound if bound else self.loading
 
     def ahead_ns(self, gap_ns: int) -> int:
         """How long before it is free the next binding should be made, so that its Infer already waits."""

@@ -50,8 +50,12 @@ class State:
         if g.running is None and not g.waiting:
             return True
         if not self.tuning.ahead_limit_ns:
-            return g.running is None and self.tuning.gaps and g.remaining(self.now_ns) <= 0
-        return g.remaining(self.now_ns) <= g.ahead_ns(self.gap_ns(r))
+            return g.running is None and self.tuning.gaps and self.remaining(g, r.worker) <= 0
+        return self.remaining(g, r.worker) <= g.ahead_ns(self.gap_ns(r))
+
+    def remaining(self, g: Slice, worker: str) -> int:
+        """remaining(g) for `worker`: (live) one that is there need not wait for a load beside it."""
+        return g.remaining(self.now_ns, g.runs_beside_loads(worker, self.now_ns))
 
     def any_idle(self) -> bool:
         """Whether some slice may count as idle for somebody."""
@@ -59,7 +63,7 @@ class State:
         for g in self.slices:
             if g.open and (
                 (g.running is None and not g.waiting)
-                or ((limit or self.tuning.gaps) and g.remaining(self.now_ns) <= limit)
+                or ((limit or self.tuning.gaps) and g.remaining(self.now_ns, self.tuning.overlap_load) <= limit)
             ):
                 return True
         return False
@@ -77,7 +81,7 @@ class State:
             if not g.open:
                 continue
             occupied = g.running is not None or bool(g.waiting)
-            left = g.remaining(self.now_ns) if occupied else 0
+            left = g.remaining(self.now_ns, self.tuning.overlap_load) if occupied else 0
             if left > self.tuning.ahead_limit_ns or (occupied and not self.tuning.gaps):
                 continue
             held = g.held
@@ -121,7 +125,7 @@ class State:
 
     def finish_hit(self, g: Slice, r: Request) -> int:
         """finish_hit(g, r): the wait at a busy holder, and the inference."""
-        return max(g.remaining(self.now_ns), self.ready_ns(r, 0)) + self.turn_ns(g, r)
+        return max(self.remaining(g, r.worker), self.ready_ns(r, 0)) + self.turn_ns(g, r)
 
     def finish_miss(self, g: Slice, r: Request) -> int:
         """finish_miss(r) on idle `g`: load and inference."""

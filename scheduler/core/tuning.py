@@ -20,7 +20,8 @@ class Tuning:
     # A binding whose Infer has not come occupies its slice until its expected end only, and the end
     # counts the usual gap to the first call. False: a request occupies its slice from the binding on.
     gaps: bool = False
-    overlap_load: bool = False  # the load runs beside the handler's preprocessing
+    # A load runs beside the handler's preprocessing and beside the turns of workers that are there already.
+    overlap_load: bool = False
     # A slice counts as idle that will be free within its hand-over time (kept within these two) plus the gap.
     ahead_floor_ns: int = 0
     ahead_limit_ns: int = 0

@@ -52,25 +52,9 @@ class ScriptedScheduler(rpc.SchedulerServicer):  # type: ignore[misc]
         answers: asyncio.Queue[Any] = asyncio.Queue()
 
         async def hear() -> None:
-            async for message in requests:
-                kind = message.WhichOneof("what")
-                if kind == "place":
-                    self.places.append(message.place)
-                    await self.hold.wait()
-                    if self.refuse is not None:
-                        refused = pb.Refused(call_id=message.place.call_id, failure=convert.failure(self.refuse))
-                        answers.put_nowait(pb.CallDown(refused=refused))
-                        continue
-                    wanted = [s for s in self.slices if s not in message.place.avoid]
-                    token, _ = self.binding(message.place.call_id, message.place.worker, (wanted or self.slices)[0])
-                    bound = pb.Bound(call_id=message.place.call_id, binding=token, queued_ns=2_000_000)
-                    answers.put_nowait(pb.CallDown(bound=bound))
-                elif kind == "release":
-                    self.released.append(message.release.binding_id)
-                elif kind == "cancel":
-                    self.cancelled.append(message.cancel.call_id)
-                elif kind == "observed":
-                    self.observed.append(message.observed)
+            async for first in requests:
+                for message in (first, *first.more):
+                    await self._hear(message, answers)
 
         hearing = asyncio.create_task(hear())
         try:
@@ -78,6 +62,27 @@ class ScriptedScheduler(rpc.SchedulerServicer):  # type: ignore[misc]
                 yield await answers.get()
         finally:
             hearing.cancel()
+
+    async def _hear(self, message: Any, answers: asyncio.Queue[Any]) -> None:
+        kind = message.WhichOneof("what")
+        if kind == "place":
+            call_id = message.place.call_id
+            self.places.append(message.place)
+            await self.hold.wait()
+            if self.refuse is not None:
+                refused = pb.Refused(call_id=call_id, failure=convert.failure(self.refuse))
+                answers.put_nowait(pb.CallDown(refused=refused))
+                return
+            wanted = [s for s in self.slices if s not in message.place.avoid]
+            token, _ = self.binding(call_id, message.place.worker, (wanted or self.slices)[0])
+            bound = pb.Bound(call_id=call_id, binding=token, queued_ns=2_000_000)
+            answers.put_nowait(pb.CallDown(bound=bound))
+        elif kind == "release":
+            self.released.append(message.release.binding_id)
+        elif kind == "cancel":
+            self.cancelled.append(message.cancel.call_id)
+        elif kind == "observed":
+            self.observed.append(message.observed)
 
     async def RegisterModel(self, request: Any, context: grpc.aio.ServicerContext) -> Any:
         self.registered.append(request)

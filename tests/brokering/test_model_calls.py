@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from proto.types.errors import SlicewiseError
 from proto.wire import peers
+from proto.wire.calls import read_token
 from proto.wire.credentials import Trust
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 from tests.brokering.scripted import ScriptedDoor, ScriptedScheduler, changes_state, fails, well
@@ -175,6 +176,7 @@ async def test_threads_of_one_invocation_share_one_binding(stage: Stage) -> None
     assert (status, body) == (200, "answer" * 4)
     assert len(stage.scheduler.places) == 1
     assert len({header["binding"] for header in stage.door.ops("infer")}) == 1
+    await _until(lambda: stage.scheduler.released)
 
 
 async def test_a_worker_that_died_is_avoided_by_the_next_attempt(stage: Stage) -> None:
@@ -183,7 +185,10 @@ async def test_a_worker_that_died_is_avoided_by_the_next_attempt(stage: Stage) -
     assert status == 200
     first, second = stage.scheduler.places
     assert (list(first.avoid), list(second.avoid)) == ([], ["s1"])
-    await _until(lambda: len(stage.scheduler.released) == 2 and len(stage.door.ops("end")) == 2)
+    used = {header["binding"] for header in stage.door.ops("infer")}
+    assert len(used) == 2
+    await _until(lambda: {header["binding"] for header in stage.door.ops("end")} >= used)
+    await _until(lambda: {read_token(token).id for token in used} <= set(stage.scheduler.released))
 
 
 async def test_attempts_are_budgeted(stage: Stage) -> None:
@@ -213,7 +218,7 @@ async def test_a_binding_that_has_ended_is_replaced(stage: Stage) -> None:
     status, _, _ = await stage.call("/", X_Slicewise_Binding=token)
     assert status == 200
     assert [list(place.avoid) for place in stage.scheduler.places] == [["s2"]]
-    await _until(lambda: len(stage.scheduler.released) == 1)
+    await _until(lambda: stage.scheduler.released)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +290,7 @@ async def test_a_call_of_no_request_takes_the_only_one_in_flight(stage: Stage) -
 async def test_calls_of_no_request_are_bound_by_themselves(stage: Stage) -> None:
     results = await asyncio.gather(*(stage.call("/unknown") for _ in range(4)))
     assert {status for status, _, _ in results} == {200}
-    await _until(lambda: len(stage.scheduler.released) == len(stage.scheduler.places))
+    await _until(lambda: len(stage.scheduler.released) >= len(stage.scheduler.places))
 
 
 async def test_another_nodes_door_is_asked_over_grpc(stage: Stage) -> None:

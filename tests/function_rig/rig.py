@@ -10,7 +10,7 @@ import signal
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ class HostRig:
         self._generation += 1
         deployment = {"service": name, "image": fields.pop("image", name), "envVars": env or {}}
         deployment |= fields.pop("deployment", {})
-        wanted = {"uid": UID, "revision": "r1", "generation": self._generation} | fields
+        wanted: dict[str, Any] = {"uid": UID, "revision": "r1", "generation": self._generation} | fields
         request = pb.ReplicaSet(
             function=pb.FunctionRef(namespace=NAMESPACE, name=name),
             deployment_json=json.dumps(deployment),
@@ -105,7 +105,7 @@ class HostRig:
         )
         return await self.stub.Apply(request, metadata=self.metadata)
 
-    async def watch(self) -> AsyncIterator[Any]:
+    async def watch(self) -> AsyncGenerator[Any, None]:
         async with asyncio.timeout(HANG_S):
             async for state in self.stub.Watch(pb.Empty(), metadata=self.metadata):
                 yield state

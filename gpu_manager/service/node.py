@@ -147,7 +147,7 @@ class Node:
     async def pull(self, live: LiveSlice, worker: str, digest: str) -> None:
         """Fetch a missing package from where the bindings that want it say it is.
 
-        Raises SlicewiseError `not_found` when no binding says so, `unavailable` when no peer gives it.
+        Raises SlicewiseError `unavailable` when no binding says so or no peer gives it.
         """
         for _ in range(round(PREPARE_GRACE_S / PREPARE_LOOK_S)):
             for preparation in list(live.bindings.values()):
@@ -159,7 +159,7 @@ class Node:
                 return
             # The call may have overtaken its Prepare, or the package its upload.
             await asyncio.sleep(PREPARE_LOOK_S)
-        raise SlicewiseError("not_found", f"Model {digest} is not on this node and nobody says who has it.")
+        raise SlicewiseError("unavailable", f"Model {digest} is not on this node, nor on any other that is here.", 1.0)
 
     def sys_path(self, environment: str) -> list[str]:
         """What of an environment goes onto a worker's path; an unknown one has nothing."""

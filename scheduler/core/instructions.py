@@ -58,12 +58,14 @@ class Unbind(Instruction):
 @dataclass(frozen=True, slots=True)
 class TellOwner(Instruction):
     """Tell the owner that its binding was taken back. A call that still needs one is placed again by
-    whoever carries it, and keeps its arrival time and its skips."""
+    whoever carries it, and keeps its arrival time and its skips. `worker` is known where the call is:
+    one that runs on a lost slice is told to its carrier, too, since it would wait there for nothing."""
 
     owner: str
     call_id: str
     binding_id: str
     code: str
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class Ledger:
             self._returned.popitem(last=False)
         self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, code))
         if r.owner:
-            self._out.append(TellOwner(reason, r.owner, r.call_id, b.id, code))
+            self._out.append(TellOwner(reason, r.owner, r.call_id, b.id, code, r.worker))
 
     def returned(self, call_id: str, worker: str) -> tuple[int, int] | None:
         """(arrived_ns, skips) of a call whose binding was taken back, once."""

@@ -21,6 +21,7 @@ from scheduler.core import events as ev
 from scheduler.core import instructions as todo
 from scheduler.core.core import SchedulerCore
 from scheduler.core.estimates import Profiles
+from scheduler.core.ledger import LOST
 from scheduler.service.catalogue import Catalogue
 from scheduler.service.streams import Stream
 
@@ -98,6 +99,8 @@ class Desk:
             failure = pb.Failure(code=instruction.code, message=instruction.reason)
             unbound = pb.Unbound(binding_id=instruction.binding_id, call_id=instruction.call_id, failure=failure)
             self._to_owner(instruction.owner, pb.CallDown(unbound=unbound))
+            if instruction.code == LOST:
+                self._to_carriers(instruction, unbound)
         elif isinstance(instruction, todo.Keep):
             items = [
                 pb.KeepItem(worker=item.worker, queued=item.queued, calls_per_s=item.calls_per_s)
@@ -179,6 +182,12 @@ class Desk:
         stream = self.owners.get(owner)
         if stream is not None:
             stream.send(message)
+
+    def _to_carriers(self, lost: todo.TellOwner, unbound: pb.Unbound) -> None:
+        """A gateway owns an early binding, but the call waits with one of the function's brokers."""
+        carriers = f"replica:{lost.worker.rpartition('@')[0]}/"
+        for owner in [owner for owner in self.owners if owner.startswith(carriers) and owner != lost.owner]:
+            self._to_owner(owner, pb.CallDown(unbound=unbound))
 
     def _to_node(self, node: str, message: pb.NodeDown) -> None:
         here = self.nodes.get(node)

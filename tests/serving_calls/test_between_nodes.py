@@ -129,4 +129,4 @@ async def test_a_model_that_nobody_has_is_said_so(rig: Rig) -> None:
     await rig.node(slices="1x1g:512MiB")
     package = pack(torch.nn.Linear(4, 4), A)
     answer, _ = await exchange(rig, "n", *infer(rig.token(A), package, torch.ones(1, 4)))
-    assert answer["error"]["code"] == "not_found"
+    assert (answer["error"]["code"], answer["error"]["retry_after_s"]) == ("unavailable", 1.0)

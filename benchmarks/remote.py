@@ -1,9 +1,9 @@
 """A model call of 600 kB on a slice of another node against one on a slice of the same node, side by side.
 
 Two GPU managers as if on two machines, one slice each, two functions with one replica each: `near` beside node
-a, `far` beside node b. Node b's slice is occupied by a call of its own that lasts as long as the
-measurement (its worker is stopped), so both functions run on a's slice: `near` over the Unix socket with
-memfds, `far` over gRPC. Their invocations alternate, many model calls each, timed inside the handler.
+a, `far` beside node b. While node b's slice was occupied (a call whose worker is stopped) both were loaded on a's, and
+`lalb` keeps them where they are: `near` is called over the Unix socket with memfds, `far` over gRPC. Their
+invocations alternate, many model calls each, timed inside the handler.
 """
 
 from __future__ import annotations
@@ -72,19 +72,18 @@ async def measure(rounds: int, calls: int) -> list[dict[str, Any]]:
             await deploy(stage, session)
             await call(stage, session, "near", 1)  # a's slice holds it, so the occupant goes to the roomier b
             worker, held = await occupy(stage, session)
-            try:
-                for turn in range(rounds + 1):
-                    for name in ("near", "far"):
-                        began = time.perf_counter()
-                        where, each = await call(stage, session, name, calls)
-                        if where != SLICE:
-                            raise RuntimeError(f"{name} ran on {where}")
-                        if turn:  # the first turn loads and warms up
-                            seconds[name].append(each)
-                            whole[name].append((time.perf_counter() - began) / calls)
-            finally:
-                worker.send_signal(signal.SIGCONT)
-                await held
+            await call(stage, session, "far", 1)
+            worker.send_signal(signal.SIGCONT)
+            await held
+            for turn in range(rounds + 1):
+                for name in ("near", "far"):
+                    began = time.perf_counter()
+                    where, each = await call(stage, session, name, calls)
+                    if where != SLICE:
+                        raise RuntimeError(f"{name} ran on {where}")
+                    if turn:  # the first turn warms up
+                        seconds[name].append(each)
+                        whole[name].append((time.perf_counter() - began) / calls)
     near = percentile(seconds["near"], 0.5)
     ways = {"near": "same node, memfd", "far": "other node, gRPC"}
     return [

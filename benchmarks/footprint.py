@@ -12,27 +12,32 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.common_work import MODELS, deploy
 from benchmarks.load import closed_loop
 from benchmarks.report import write
 from benchmarks.stage import Stage
 
 
-def kind(command: str) -> str:
-    """Which part of the platform a process is, by its command line or title."""
-    for part in (
-        "etcd",
-        "gpu_manager.worker",
-        "gpu_manager",
-        "gateway",
-        "scheduler",
-        "cache_manager",
-        "functions.service.zygote",
-        "functions.service",
-    ):
+def kind(process: psutil.Process) -> str:
+    """Which part of the platform a process is; forks carry their zygote's command line but a name of their own."""
+    name, command = process.name(), " ".join(process.cmdline())
+    if name.startswith("sw:"):
+        return "workers (models)"
+    if name.startswith("sw-b-"):
+        return "brokers"
+    if name.startswith("work-"):
+        return "functions"
+    for part in ("gpu_manager.worker", "functions.service.zygote", "functions.service"):
         if part in command:
+            return {"gpu_manager.worker": "worker zygotes", "functions.service.zygote": "function zygotes"}.get(
+                part, "host"
+            )
+    for part in ("gpu_manager", "gateway", "scheduler", "cache_manager"):
+        if f"{part}.service" in command:
             return part
-    return "launcher" if "slicewise" in command else "other"
+    return "etcd" if name == "etcd" else "launcher"
 
 
 async def measure(invocations: int) -> list[dict[str, Any]]:
@@ -45,11 +50,11 @@ async def measure(invocations: int) -> list[dict[str, Any]]:
         await closed_loop(stage.url, [f"work-{number}" for number in range(MODELS)] * 4, lambda _: bytes(4096), 4)
         pss: dict[str, float] = {}
         for process in stage.processes():
-            name = kind(" ".join(process.cmdline()))
+            name = kind(process)
             pss[name] = pss.get(name, 0.0) + process.memory_full_info().pss / 1e6
         results += [{"case": f"PSS {name}", "value": value, "unit": "MB"} for name, value in sorted(pss.items())]
-        held = sum(value for name, value in pss.items() if name != "gpu_manager.worker")
-        results.append({"case": "PSS of all but the workers and their zygote", "value": held, "unit": "MB"})
+        held = sum(value for name, value in pss.items() if name != "workers (models)")
+        results.append({"case": "PSS of all but the workers", "value": held, "unit": "MB"})
         file = next(Path(stage.folder).glob("etcd/**/member/snap/db"))
         results.append({"case": "etcd file before", "value": file.stat().st_size / 1e6, "unit": "MB"})
         samples, seconds = await closed_loop(stage.url, ["work-0"] * invocations, lambda _: bytes(4096), 4)

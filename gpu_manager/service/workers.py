@@ -150,7 +150,15 @@ class Workers:
                 needed = int(answer.get("needed_bytes") or answer.get("held_bytes") or 0)
                 raise _Overrun(failure, max(needed, order.limit_bytes + 1))
             raise failure
-        return declared.held_bytes if declared else int(answer["held_bytes"])
+        return declared.held_bytes if declared else await self._held(process, answer)
+
+    async def _held(self, process: WorkerProcess, answer: dict[str, Any]) -> int:
+        """What a worker holds: the hardware's word on a GPU, if it says so, else the worker's own."""
+        device = self._live.device
+        counted = 0
+        if device.cuda:  # NVML takes its time
+            counted = await asyncio.to_thread(self._node.devices.process_bytes, device, process.pid)
+        return counted or int(answer["held_bytes"])
 
     async def reset(self, order: ins.Reset) -> None:
         """Have a worker's state restored."""
@@ -174,11 +182,12 @@ class Workers:
             return
         self._measured[name] = loop.time()
         try:
-            answer = await self._living[name].ask({"op": "held"}, [], HELD_TIMEOUT_S)
+            process = self._living[name]
+            answer = await process.ask({"op": "held"}, [], HELD_TIMEOUT_S)
         except (TimeoutError, WorkerEnded):
             return
         if answer.get("ok"):
-            self._live.post(ev.Measured(*name, int(answer["held_bytes"])))
+            self._live.post(ev.Measured(*name, await self._held(process, answer)))
 
     async def close(self) -> None:
         """End all of them."""

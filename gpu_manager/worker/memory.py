@@ -2,11 +2,13 @@
 
 On a CPU slice a worker holds its own anonymous pages (private ones: what it still shares with the
 zygote is the zygote's) and the pages of model files it maps, counted in full for each worker although the
-page cache shares them. On a GPU it holds what `mem_get_info` says is gone since before the worker;
-the GPU manager measures that moment, because asking from here would already make a context.
+page cache shares them. On a GPU it holds its context and what torch's allocator has taken. The context is
+what `mem_get_info` says is gone since before the worker, read once, when it has just been made: later
+the difference would be other workers' as well. The GPU manager measures the moment before, because asking from
+here would already make a context, and puts NVML's own figure for the process above ours where NVML has one.
 
 The limit is RLIMIT_DATA on a CPU slice, which counts the same two things, as address space, and
-torch's own memory fraction on a GPU: an overrun is an exception inside the worker.
+torch's own memory fraction on a GPU, for what the context leaves: an overrun is an exception inside the worker.
 """
 
 from __future__ import annotations
@@ -55,24 +57,27 @@ class Ledger:
 
     def __init__(self, cuda: bool) -> None:
         self._cuda = cuda
-        self._gpu_free_before = 0
+        self._context_bytes = -1  # of the GPU, once it is made
         self.mapped_bytes = 0
         self.limit_bytes = 0
         self._born_data = _status("VmData:")
 
     def open_gpu(self, free_before_bytes: int) -> None:
-        """Note what the GPU had free before this worker; without a figure its own context is not counted."""
+        """Make the context, before which the GPU had so much free; without a figure the context is not counted."""
+        if not self._cuda or self._context_bytes >= 0:
+            return
         import torch
 
-        if self._cuda and not self._gpu_free_before:
-            self._gpu_free_before = free_before_bytes or torch.cuda.mem_get_info()[0]
+        free, _ = torch.cuda.mem_get_info()
+        gone = free_before_bytes - int(free) - int(torch.cuda.memory_reserved()) if free_before_bytes else 0
+        self._context_bytes = max(0, gone)
 
     def held(self) -> int:
         """Bytes that this worker holds now."""
         if self._cuda:
             import torch
 
-            return max(0, self._gpu_free_before - int(torch.cuda.mem_get_info()[0]))
+            return max(0, self._context_bytes) + int(torch.cuda.memory_reserved())
         return _own_anonymous() + self.mapped_bytes
 
     def limit(self, limit_bytes: int) -> None:
@@ -82,7 +87,8 @@ class Ledger:
             import torch
 
             total = torch.cuda.mem_get_info()[1]
-            torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total) if limit_bytes else 1.0)
+            left = max(0, limit_bytes - max(0, self._context_bytes))
+            torch.cuda.set_per_process_memory_fraction(min(1.0, left / total) if limit_bytes else 1.0)
             return
         ceiling = self._born_data + limit_bytes + _RESERVE_BYTES if limit_bytes else resource.RLIM_INFINITY
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]

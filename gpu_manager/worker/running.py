@@ -61,12 +61,12 @@ class _Arguments(pickle.Unpickler):
 class Running:
     """A model that answers calls and knows whether they changed it."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, device: torch.device) -> None:
         self._loaded = loaded
+        self._device = device
         self._snapshot: ModuleSnapshot | ScriptSnapshot
         self._snapshot = ScriptSnapshot(loaded) if loaded.kind == "torchscript" else ModuleSnapshot(loaded)
         self._dirty = False
-        self._device = next((t.device for t in loaded.root.state_dict().values()), torch.device("cpu"))
 
     @property
     def mapped_bytes(self) -> int:

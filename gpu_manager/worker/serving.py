@@ -56,7 +56,7 @@ class Worker:
         if digest not in self._models:
             self._ledger.open_gpu(int(header.get("free_before_bytes") or 0))
             self._ledger.limit(int(header.get("limit_bytes") or 0))
-            model = running.Running(loading.load(fds[0], digest, header["kind"], self._device))
+            model = running.Running(loading.load(fds[0], digest, header["kind"], self._device), self._device)
             self._ledger.mapped_bytes += model.mapped_bytes
             try:
                 held = self._ledger.check()

@@ -37,6 +37,10 @@ class Devices(ABC):
         """Bytes that the hardware has free now, for the figure of a worker's own context; 0: not known."""
         return 0
 
+    def process_bytes(self, device: Device, pid: int) -> int:
+        """Bytes of the device that a process holds, as the hardware counts them; 0: not known."""
+        return 0
+
     def declared(self, function_name: str) -> Declared | None:
         """What is emulated for a function; None: it is real."""
         return None

@@ -150,6 +150,7 @@ class Board:
         self.jobs: dict[str, Job] = {}
         self.slot = ""  # the worker key whose job holds the load slot
         self.turn: Turn | None = None
+        self.wanted: frozenset[str] | None = None  # worker keys that may still be called; None: not known yet
         self.last_turn_end_ns = 0
         self.incarnations = 0
         self.arrivals = 0

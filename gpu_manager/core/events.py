@@ -146,6 +146,13 @@ class WorkerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """These worker keys may still be called; what else is here serves nobody any more."""
+
+    workers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed; the core asked to be woken."""
 
@@ -163,5 +170,6 @@ Event = (
     | ResetDone
     | Measured
     | WorkerGone
+    | Wanted
     | Tick
 )

@@ -49,10 +49,19 @@ def pump(board: Board, now: int) -> None:
             _evict(board, job, now)
         elif job.stage is Stage.WAITING:
             _admit(board, job, now)
+    _tidy(board)
+
+
+def _tidy(board: Board) -> None:
+    """End idle workers that hold too much, and those of deleted functions and old revisions."""
+    bound = {binding.worker for binding in board.bindings.values()}
     for worker in list(board.workers.values()):
-        idle = worker.phase is Phase.READY and not _in_turn(board, worker)
-        if worker.overgrown and idle and not worker.dirty_by:
+        if worker.phase is not Phase.READY or _in_turn(board, worker):
+            continue
+        if worker.overgrown and not worker.dirty_by:
             board.kill(worker, "it holds more than was reserved for it")
+        elif board.wanted is not None and worker.key not in board.wanted and worker.key not in bound:
+            board.kill(worker, "no deployed function has this revision any more")
 
 
 def _wanted(board: Board, job: Job) -> bool:

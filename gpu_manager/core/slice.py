@@ -22,6 +22,7 @@ from gpu_manager.core.events import (
     ResetDone,
     Tick,
     VictimsNamed,
+    Wanted,
     WorkerGone,
 )
 from gpu_manager.core.instructions import Instruction
@@ -92,6 +93,8 @@ class SliceCore:
                 outcomes.measured(board, event)
             case WorkerGone():
                 outcomes.worker_gone(board, event, now)
+            case Wanted():
+                board.wanted = event.workers
             case Tick():
                 pass
 

@@ -196,6 +196,7 @@ class SchedulerLink:
                 self._node.end(down.unbind.binding_id, failure or gone)
             case "wanted":
                 self._wanted = list(down.wanted.digests)
+                self._node.wanted(frozenset(down.wanted.workers))
                 self._collect()
             case "epoch":
                 self._node.fence.epoch = max(self._node.fence.epoch, down.epoch.epoch)

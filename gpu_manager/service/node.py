@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpu_manager.core import instructions as ins
-from gpu_manager.core.events import Usual
+from gpu_manager.core.events import Usual, Wanted
 from gpu_manager.core.fence import Fence
 from gpu_manager.service import pulling
 from gpu_manager.service.cache import CacheLink
@@ -137,6 +137,11 @@ class Node:
         for live in self.slices.values():
             if binding_id in live.bindings:
                 live.end(binding_id, failure)
+
+    def wanted(self, workers: frozenset[str]) -> None:
+        """These worker keys may still be called; the others' memory, and the packages that they map, are given back."""
+        for live in self.slices.values():
+            live.post(Wanted(workers))
 
     def model(self, binding: Binding, digest: str) -> Model | None:
         """What the store knows of a binding's model."""

@@ -28,7 +28,7 @@ from scheduler.core import events as ev
 from scheduler.core.policies.registry import make_policy
 from scheduler.service.catalogue import Registered
 from scheduler.service.desk import Desk
-from scheduler.service.noding import wanted
+from scheduler.service.noding import tell_wanted
 from scheduler.service.pen import Pen
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Book:
             self._remove(function)  # deleted while no scheduler was here
         self._desk.catalogue.watched = self._desk.catalogue.complete = True
         self._remember_functions()
-        self._desk.to_all_nodes(wanted(self._desk))
+        tell_wanted(self._desk)
         return True
 
     async def watch(self, opened: bool) -> None:
@@ -146,7 +146,7 @@ class Book:
         for digest in self._desk.catalogue.remove(function):
             self._pen.write(keys.model(FunctionKey.parse(function), digest), None)
         self._desk.tell(lambda now: ev.FunctionDeleted(now, function))
-        self._desk.to_all_nodes(wanted(self._desk))
+        tell_wanted(self._desk)
 
     def _remember_functions(self) -> None:
         """A file for a start while etcd is away: without it nobody would know which user a function runs as."""
@@ -182,7 +182,7 @@ class Book:
         self._note_model(registered)
         self._grown.add(model.worker.rpartition("@")[0])
         self._desk.tell(lambda now: ev.ProfileChanged(now, model.worker))
-        self._desk.to_all_nodes(wanted(self._desk))
+        tell_wanted(self._desk)
         return self._desk.catalogue.is_stored(model.worker.rpartition("@")[0], model.digest)
 
     def set_policy(self, text: str) -> dict[str, Any]:
@@ -243,8 +243,8 @@ class Book:
             self._pen.write(keys.model(FunctionKey.parse(function), digest), None)
         for worker in gone:
             self._forget(worker)
-        if dropped:
-            self._desk.to_all_nodes(wanted(self._desk))
+        if gone:
+            tell_wanted(self._desk)
 
     def _forget(self, worker: str) -> None:
         self._desk.profiles.forget(worker)

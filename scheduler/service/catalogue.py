@@ -142,6 +142,10 @@ class Catalogue:
         """Digests that some deployed function refers to, sorted."""
         return sorted({digest for models in self._models.values() for digest in models})
 
+    def kept(self) -> list[str]:
+        """Worker keys of the kept revisions of deployed functions, sorted."""
+        return sorted(key for function in self.functions for key in self._revisions.get(function, ()))
+
     def stored(self, node: str, digests: Sequence[str], functions: Sequence[str], whole: bool) -> None:
         """A node holds these packages (`whole`: these and no others). A package belongs to one function;
         a node that does not say whose they are leaves that open."""

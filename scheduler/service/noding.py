@@ -105,5 +105,12 @@ class Nodes:
 
 
 def wanted(desk: Desk) -> pb.NodeDown:
-    """Every package that a deployed function refers to."""
-    return pb.NodeDown(wanted=pb.Wanted(digests=desk.catalogue.wanted()))
+    """Every package that a deployed function refers to, and the workers that may still be called."""
+    catalogue = desk.catalogue
+    return pb.NodeDown(wanted=pb.Wanted(digests=catalogue.wanted(), workers=catalogue.kept()))
+
+
+def tell_wanted(desk: Desk) -> None:
+    """Tell every GPU manager; not before all functions are known, or nodes would drop what is only unread."""
+    if desk.catalogue.complete:
+        desk.to_all_nodes(wanted(desk))

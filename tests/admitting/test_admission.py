@@ -271,3 +271,22 @@ def test_a_call_that_outgrows_its_worker_runs_again_in_a_larger_one() -> None:
     hopeless = world.call("y", "a")
     world.tell(ev.CallDone(hopeless, failure=SlicewiseError("model_failed", "out of memory"), needed_bytes=500))
     assert world.codes()[hopeless] == "model_failed"
+
+
+def test_workers_of_deleted_functions_and_old_revisions_go_when_nobody_uses_them() -> None:
+    world = World(budget=100, sizes=dict.fromkeys("abc", 20))
+    for name in "abc":
+        serve(world, name, name, name)
+    world.prepare("late", "b", "b")
+    running = world.call("late", "b")
+    assert world.running
+    world.tell(ev.Wanted(frozenset("c")))
+    world.run(1000)
+    assert set(world.alive) == {"b", "c"}  # the invocation of b may go on
+    assert world.codes()[running] == "ok"
+    world.end("late")
+    world.run(1000)
+    assert set(world.alive) == {"c"}
+    world.tell(ev.Wanted(frozenset("abc")))
+    again = serve(world, "again", "a", "a")
+    assert world.codes()[again] == "ok"

@@ -16,6 +16,7 @@ step = st.one_of(
     st.tuples(st.just("end"), st.integers(0, 30)),
     st.tuples(st.just("die"), st.integers(0, 3)),
     st.tuples(st.just("freeze"), st.integers(0, 3)),
+    st.tuples(st.just("wanted"), st.sets(st.sampled_from(["w0", "w1", "w2", "w3"]))),
     st.tuples(st.just("run"), st.sampled_from([0.5, 1, 3, 11, 60, 250])),
 )
 
@@ -57,6 +58,8 @@ def test_budget_turns_and_counters(steps, sizes, declared, stateful, calls) -> N
                 world.die(worker)
         elif what == "freeze":
             world.frozen ^= {f"w{arguments[0]}"}
+        elif what == "wanted":
+            world.tell(ev.Wanted(frozenset(arguments[0])))
         elif what == "run":
             world.run(arguments[0])
     world.run(60_000)

@@ -405,10 +405,12 @@ class Unbind(_message.Message):
     def __init__(self, binding_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Wanted(_message.Message):
-    __slots__ = ("digests",)
+    __slots__ = ("digests", "workers")
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
     digests: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, digests: _Optional[_Iterable[str]] = ...) -> None: ...
+    workers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., workers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ("model", "addresses")

@@ -43,7 +43,7 @@ proto: setup ## Regenerate proto/wire/generated from slicewise.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. proto/wire/generated/slicewise.proto
 
 check-gpu: setup ## Checks on a real GPU (JSON on stdout; skipped where there is none)
-	@$(BIN)/python benchmarks/check_gpu.py
+	@$(BIN)/python -m benchmarks.check_gpu
 
 bench: setup ## The measures in benchmarks/results
 	$(BIN)/python -m benchmarks.all

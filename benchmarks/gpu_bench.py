@@ -55,9 +55,8 @@ class Worker:
         with (self.bench.folder / f"{name}.package").open("rb") as file:
             answer, _ = await self.ask(header, file.fileno())
         if not answer.get("ok"):
-            raise Failed(
-                f"{name} did not load: {answer.get('error')} {answer.get('exception', {}).get('traceback', '')}"
-            )
+            trace = (answer.get("exception") or {}).get("traceback", "")
+            raise Failed(f"{name} did not load: {answer.get('error')} {trace}")
         self.loads[name] = answer
         return answer
 
@@ -85,7 +84,8 @@ class Worker:
                 answered.set_result((answer, data))
 
         self.process.request(header, [fd], take)
-        await asyncio.wait({answered, self.ended}, timeout=STEP_S, return_when=asyncio.FIRST_COMPLETED)
+        waiting: set[asyncio.Future[Any]] = {answered, self.ended}
+        await asyncio.wait(waiting, timeout=STEP_S, return_when=asyncio.FIRST_COMPLETED)
         if answered.done():
             return answered.result()
         raise Failed(f"the worker ended: {self.ended.result()}" if self.ended.done() else "the worker does not answer")

@@ -121,6 +121,11 @@ class Store:
             raise SlicewiseError("bad_digest", f"The package of model {digest} is not what was stored.")
         return fd
 
+    def damaged(self, function: str, digest: str) -> None:
+        """A worker found that a package is not what its hashes say: it counts as missing, and may be brought again."""
+        _log.error("package %s of %s is damaged and dropped", digest, function)
+        self._drop((function, digest))
+
     async def put(self, model: Model, fd: int) -> Stored:
         """Copy a package from a descriptor, which the caller closes; a second put of one model is free.
 

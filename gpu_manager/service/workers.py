@@ -86,6 +86,8 @@ class Workers:
         except WorkerEnded:
             pass  # `_gone` tells the core
         except SlicewiseError as error:
+            if error.code == "bad_digest":
+                self._node.store.damaged(order.worker.rpartition("@")[0], order.digest)
             self._failed(order, error)
         except TimeoutError:
             text = f"Model {order.digest} did not load within {self._node.settings.load_timeout_s:.0f} s."

@@ -38,6 +38,11 @@ def outcomes(platform: Platform) -> dict[str, float]:
     return {name.removeprefix(mark).partition('"')[0]: count for name, count in found.items() if name.startswith(mark)}
 
 
+def overruns(platform: Platform) -> int:
+    """How often a worker had to go because it needed more than was reserved for it."""
+    return (platform.state_dir / "logs" / "gpu_manager-local.log").read_text().count("were reserved")
+
+
 @contextmanager
 def watched(platform: Platform) -> Iterator[list[tuple[float, int]]]:
     """(bytes charged, bytes that the workers really hold), taken again and again meanwhile."""
@@ -92,12 +97,9 @@ def test_a_model_larger_than_estimated_evicts_what_is_needed_and_is_remembered(s
     assert cached(small_slice) == ["small-b", "small-c", "understated"]
     check("roomy-a", ask(small_slice, "roomy-a"))
     assert "understated" not in cached(small_slice)
-    before = outcomes(small_slice)
+    before = overruns(small_slice)
     check("understated", ask(small_slice, "understated"))
-    after = outcomes(small_slice)
-    assert {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name)} == {
-        "ok": 1
-    }
+    assert overruns(small_slice) == before
 
 
 def test_an_eviction_waits_for_the_running_call(small_slice: Platform, gate: Gates) -> None:
@@ -158,7 +160,7 @@ def test_the_queue_shows_while_calls_wait_and_phases_add_up(small_slice: Platfor
         assert float(reply.headers["x-slicewise-queue-seconds"]) >= waited
     assert float(replies[0].headers["x-slicewise-infer-seconds"]) >= waited
     found = scrape(small_slice)
-    for name in ROOMY:
+    for name in ("roomy-a", "roomy-b"):
         sums = {
             phase: found[f'slicewise_gpu_invocation_seconds_sum{{function_name="{name}.openfaas-fn",phase="{phase}"}}']
             for phase in ("queue", "load", "infer", "rest", "total")

@@ -25,6 +25,7 @@ from gateway.service.management.app import make_app
 from gateway.service.management.parts import Parts
 from gateway.service.metrics import Metrics
 from gateway.service.metrics_door import MetricsDoor
+from gateway.service.pages import Pages
 from gateway.service.placing import Placer
 from gateway.service.providers.process import ProcessProvider
 from gateway.service.registry import Registry
@@ -56,7 +57,9 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         door = Door(invoker, logs, management, auth)  # type: ignore[arg-type]
         main = servers.make_server(door, settings.max_header_bytes, settings.keep_alive_timeout)
         second = servers.make_server(
-            MetricsDoor(door_parts.metrics.registry), settings.max_header_bytes, settings.keep_alive_timeout
+            MetricsDoor(Pages(door_parts.metrics.registry, settings.metrics_page_urls)),
+            settings.max_header_bytes,
+            settings.keep_alive_timeout,
         )
         ready = {
             "ready": True,

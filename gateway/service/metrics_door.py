@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from gateway.service import answering
+from gateway.service.pages import Pages
 
 _PLAIN = "text/plain; charset=utf-8"
 
@@ -14,8 +14,8 @@ _PLAIN = "text/plain; charset=utf-8"
 class MetricsDoor:
     """The ASGI application of the metrics port."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._registry = registry
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Serve one request."""
@@ -27,5 +27,5 @@ class MetricsDoor:
         elif scope["method"] != "GET":
             status, body = 405, b"This path knows GET only.\n"
         elif scope["path"] == "/metrics":
-            kind, body = CONTENT_TYPE_LATEST, generate_latest(self._registry)
+            kind, body = CONTENT_TYPE_LATEST, await self._pages.render()
         await answering.send_text(send, status, [(b"content-type", kind.encode())], body)

@@ -37,6 +37,7 @@ class Settings(ServiceSettings):
     # where to listen, and whom to talk to
     listen_http: str = "127.0.0.1:8080"
     metrics_listen: str = "127.0.0.1:8082"
+    metrics_pages: Texts = ()  # metrics of other services to show on ours, too: NAME=URL
     hosts: Texts = ()  # function hosts: host:port, or NODE=host:port
     scheduler: str = ""
     # keys, and who may manage
@@ -71,6 +72,11 @@ class Settings(ServiceSettings):
     def spool_folder(self) -> Path:
         """Where long bodies go."""
         return self.spool_dir or self.state_dir / "spool"
+
+    @property
+    def metrics_page_urls(self) -> dict[str, str]:
+        """Name -> URL."""
+        return {name: url for name, _, url in (page.partition("=") for page in self.metrics_pages)}
 
     @property
     def known_namespaces(self) -> Namespaces:

@@ -208,7 +208,9 @@ class SchedulerCore:
     def _turn_started(self, event: ev.TurnStarted) -> None:
         b = self.ledger.bound.get(event.binding_id)
         if b is not None:
-            b.reported = True
+            if not b.began:
+                self.records.began(event.hit, b.elsewhere)
+            b.reported = b.began = True
             self.ledger.start(b)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
@@ -299,11 +301,12 @@ class SchedulerCore:
         now = state.now_ns
         state.queue.overtake(r)
         hit = r.worker in g.held
-        false_miss = not hit and any(other is not g for other in state.holders.of(r.worker))
+        elsewhere = any(other is not g for other in state.holders.of(r.worker))
+        false_miss = elsewhere and not hit
         load_ns = 0 if hit else state.estimates.load_ns(r.worker)
         ready_ns = now + state.ready_ns(r, load_ns)
         turn_ns = state.turn_ns(g, r)
-        b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns)
+        b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns, elsewhere=elsewhere)
         b.due_ns = max(g.free_at(now, g.runs_beside_loads(r.worker, now)), ready_ns) + turn_ns
         self.room.leave(r)
         bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)

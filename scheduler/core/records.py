@@ -1,4 +1,4 @@
-"""What the scheduler remembers of its decisions: counters for metrics, and the recent ones with their reasons."""
+"""What the scheduler remembers: counters of decisions and of what came of them, and recent decisions with reasons."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Records:
     misses: int = 0
     false_misses: int = 0
     local: int = 0
+    # What slices said when the first turn of a binding began. A decision may err either way: what it counted on
+    # may be evicted before the call comes, what it did without may be loaded for another.
+    turned_hits: int = 0
+    turned_misses: int = 0
+    turned_false_misses: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     taken_back: Counter[str] = field(default_factory=Counter)  # bindings by the code they were taken back with
     turns: int = 0
@@ -48,6 +53,12 @@ class Records:
             self.misses += 1
             self.false_misses += placement.false_miss
         self.local += placement.local
+
+    def began(self, hit: bool, held_elsewhere: bool) -> None:
+        """Count the first turn of a binding: was the model there, and if not, did another slice hold it."""
+        self.turned_hits += hit
+        self.turned_misses += not hit
+        self.turned_false_misses += not hit and held_elsewhere
 
     def turned(self, real_ns: int, estimated_ns: int) -> None:
         """Count one turn that ended."""

@@ -41,6 +41,8 @@ class Bound:
     started_ns: int = 0
     arrived: bool = False  # its Infer waits at the slice
     reported: bool = False  # a report has shown it
+    began: bool = False  # it has had a turn
+    elsewhere: bool = False  # another slice held the worker when it was bound
     missing_ns: int = -1  # since when reports do not show it, or not the turn it has; -1: they do
     adopted: bool = False  # found in a report, made by an earlier scheduler
     orphaned_ns: int = -1  # since when it has had no living owner; -1: it has one

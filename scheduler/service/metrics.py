@@ -54,11 +54,16 @@ class Metrics(Collector):
 
     def _decisions(self) -> Families:
         records = self._desk.core.records
-        placed = Counter("slicewise_scheduler_placements", "Requests bound to a slice.", labels=["cache"])
+        happened = Counter(
+            "slicewise_scheduler_invocations", "First turns: the model was on the slice, or was not.", labels=["cache"]
+        )
+        happened.add_metric(["hit"], records.turned_hits)
+        happened.add_metric(["miss"], records.turned_misses)
+        placed = Counter("slicewise_scheduler_placements", "Decisions, by what they counted on.", labels=["cache"])
         placed.add_metric(["hit"], records.hits)
         placed.add_metric(["miss"], records.misses)
-        false = Counter("slicewise_scheduler_false_misses", "Misses while another slice held the model.")
-        false.add_metric([], records.false_misses)
+        false = Counter("slicewise_scheduler_false_misses", "Those misses while another slice held the model.")
+        false.add_metric([], records.turned_false_misses)
         local = Counter("slicewise_scheduler_local_placements", "Requests bound behind a busy slice.")
         local.add_metric([], records.local)
         refused = Counter("slicewise_scheduler_refusals", "Requests that got no slice.", labels=["code"])
@@ -74,7 +79,7 @@ class Metrics(Collector):
         real.add_metric(["absolute_error"], records.turn_error_ns / 1e9)
         turns = Counter("slicewise_scheduler_turns", "Turns that ended.")
         turns.add_metric([], records.turns)
-        return [placed, false, local, refused, back, real, turns]
+        return [happened, false, placed, local, refused, back, real, turns]
 
     def _queues(self) -> Families:
         core = self._desk.core

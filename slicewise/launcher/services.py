@@ -68,6 +68,11 @@ def plan(layout: Layout, settings: UpSettings, ports: Mapping[str, int]) -> list
     gateway = {
         "listen_http": f"{settings.host}:{ports['gateway']}",
         "metrics_listen": f"{settings.host}:{ports['metrics']}",
+        "metrics_pages": [
+            f"{name.removesuffix('-metrics')}=http://{_at(port)}/metrics"
+            for name, port in ports.items()
+            if name.endswith("-metrics")
+        ],
         "hosts": [f"{node}={_at(ports[f'host-{node}'])}" for node in settings.nodes],
         "scheduler": scheduler,
         "replicas_key": str(layout.keys / "replicas.key"),

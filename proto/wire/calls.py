@@ -38,8 +38,10 @@ MAX_BACKOFF_S = 1.0  # a killed scheduler is back within a second or two; more w
 REFUSAL_GRACE_S = 0.1
 # Measurements that wait for a scheduler; older ones go first, they only smooth a profile.
 MAX_UNSENT_OBSERVED = 1000
-# Releases and measurements wait so long for a message to go with: the slice was free when its turn ended.
-LINGER_S = 0.005
+# What nobody waits for waits itself, for a message to go with: a release only ends the book-keeping of a slice
+# that was free when its turn ended, and measurements smooth a profile over many calls.
+RELEASE_LINGER_S = 0.005
+OBSERVED_LINGER_S = 0.1
 MAX_TOGETHER = 100  # messages in one, far below what gRPC would cut
 # Placements of one client that may wait at once. The scheduler's own queue limit is far below.
 MAX_PENDING = 20_000
@@ -183,7 +185,7 @@ class SchedulerCalls:
         held = self._forget(binding_id)
         if self._connected:  # else the next hello says it
             self._outbox.append(pb.CallUp(release=pb.Release(call_id=held or call_id, binding_id=binding_id)))
-            self._send_soon()
+            self._send_within(RELEASE_LINGER_S)
 
     def observed(self, worker: str, batch: int, gap_ns: int, between_ns: int, calls: int, total_ns: int) -> None:
         """Measurements of one finished invocation, nanoseconds; they feed the profile."""
@@ -194,7 +196,7 @@ class SchedulerCalls:
                 )
             )
         )
-        self._send_soon()
+        self._send_within(OBSERVED_LINGER_S)
 
     def hint(self, worker: str) -> Hint | None:
         """What the scheduler last said about this worker key, None if nothing yet."""
@@ -263,10 +265,15 @@ class SchedulerCalls:
         self._outbox.append(message)
         self._wake.set()
 
-    def _send_soon(self) -> None:
-        """What nobody waits for goes with the next message that somebody waits for, or a moment later."""
-        if self._lingering is None and not self._wake.is_set():
-            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._wake.set)
+    def _send_within(self, linger_s: float) -> None:
+        """Let what lies there go with the next message that somebody waits for, or alone after `linger_s`."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + linger_s
+        if self._wake.is_set() or (self._lingering is not None and self._lingering.when() <= due):
+            return
+        if self._lingering is not None:
+            self._lingering.cancel()
+        self._lingering = loop.call_at(due, self._wake.set)
 
     def _receive(self, message: pb.CallDown) -> None:
         kind = message.WhichOneof("what")

@@ -18,6 +18,7 @@ _Key = TypeVar("_Key")
 REMEMBERED = 4096  # sets of models whose size is kept; a forgotten one costs a second load, no more
 MARGIN_PERCENT = 10  # buffers and the allocator's rounding beside the tensors
 SPREAD_PERCENT = 3
+FIRST_CALL_PART = 4  # of the overhead: what a worker may come to hold in the first call that anyone measures
 OVERRUN_PERCENT = 25  # how much more is reserved when an overrun does not say how much it needed
 
 
@@ -31,6 +32,7 @@ class Sizes:
         self._tensors: OrderedDict[str, int] = OrderedDict()
         self._known: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
         self._hints: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
+        self._served: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
 
     def learn_tensors(self, digest: str, tensor_bytes: int) -> None:
         """Note the size of a model's tensors."""
@@ -50,6 +52,17 @@ class Sizes:
     def is_declared(self, worker: str) -> bool:
         """Whether the worker is emulated."""
         return worker in self._declared
+
+    def served(self, worker: str, digests: Iterable[str], held_bytes: int) -> None:
+        """Note what was measured after a turn: calls make a worker hold a little more than its load did."""
+        _keep(self._served, (worker, frozenset(digests)), held_bytes)
+
+    def settled(self, worker: str, digests: Iterable[str], held_bytes: int) -> int:
+        """What a worker that has just been loaded will hold once it has served, as far as that is known."""
+        if worker in self._declared:
+            return held_bytes
+        known = self._served.get((worker, frozenset(digests)))
+        return max(held_bytes, known if known is not None else held_bytes + self.overhead_bytes // FIRST_CALL_PART)
 
     def remember(self, worker: str, digests: Iterable[str], held_bytes: int) -> None:
         """Note what was measured here."""

@@ -43,7 +43,8 @@ def model_loaded(board: Board, event: ModelLoaded, now: int) -> None:
     if any(digest not in worker.models for digest in job.target):
         loading.next_model(board, job, worker, fresh=False)
         return
-    worker.charge = event.held_bytes
+    # No other load may take what its own calls will need; it was reserved, so it never goes above the budget.
+    worker.charge = min(worker.charge, board.sizes.settled(worker.key, worker.models, event.held_bytes))
     board.sizes.remember(worker.key, worker.models, event.held_bytes)
     worker.phase = Phase.READY
     worker.ready_ns = now
@@ -171,4 +172,6 @@ def measured(board: Board, event: Measured) -> None:
         # Nothing more is let in, and the worker starts again at its true size when nobody needs it.
         worker.charge += spare
         worker.overgrown = True
-    board.sizes.remember(worker.key, worker.models, min(event.held_bytes, board.spec.memory_bytes))
+    held = min(event.held_bytes, board.spec.memory_bytes)
+    board.sizes.served(worker.key, worker.models, held)
+    board.sizes.remember(worker.key, worker.models, held)

@@ -290,3 +290,24 @@ def test_workers_of_deleted_functions_and_old_revisions_go_when_nobody_uses_them
     world.tell(ev.Wanted(frozenset("abc")))
     again = serve(world, "again", "a", "a")
     assert world.codes()[again] == "ok"
+
+
+def test_what_calls_made_of_a_worker_is_kept_free_for_it_when_it_is_loaded_again() -> None:
+    world = World(budget=100, sizes={"a": 40, "b": 60})
+    serve(world, "x", "a", "a")
+    world.tell(ev.Measured("a", world.alive["a"][0], 45))
+    serve(world, "y", "b", "b")
+    assert set(world.alive) == {"b"}  # beside 45 there is no room for 60
+    serve(world, "z", "a", "a")
+    assert [worker.held_bytes for worker in world.core.report(0).workers] == [45]
+    serve(world, "y2", "b", "b")
+    assert set(world.alive) == {"b"}
+
+
+def test_a_worker_that_never_served_gets_room_for_its_first_call() -> None:
+    world = World(budget=100, sizes={"a": 40, "b": 58}, overhead=12)
+    world.prepare("x", "a", "a", usual=ONCE)
+    world.run(150)
+    assert [worker.held_bytes for worker in world.core.report(0).workers] == [43]
+    world.tell(ev.Measured("a", world.alive["a"][0], 41))
+    assert [worker.held_bytes for worker in world.core.report(0).workers] == [41]

@@ -113,7 +113,9 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Parts, Invoker, Logs
         metrics = Metrics(registry.all)
         metrics.spooled_bytes.set_function(lambda: spool.in_files)
         securer = Securer(registry, deployer, settings.max_waiting)
-        sender = Sender(securer, upstream, settings.wake_timeout, settings.upstream_timeout)
+        sender = Sender(
+            securer, upstream, settings.wake_timeout, settings.upstream_timeout, settings.unreachable_timeout
+        )
         gpu_path = GpuPath(sender, spool, placer, metrics)
         invoker = Invoker(
             registry, namespaces, sender, gpu_path, metrics, settings.read_timeout, settings.max_in_flight

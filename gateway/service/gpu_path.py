@@ -19,6 +19,7 @@ from gateway.service.placing import Placer
 from gateway.service.sending import Sender
 from gateway.service.spool import Spool, Spooled
 from gateway.service.upstream import Answer
+from proto.types.errors import SlicewiseError
 from proto.wire.calls import Bound
 
 _QUEUE, _LOAD, _INFER = (b"x-slicewise-queue-seconds", b"x-slicewise-load-seconds", b"x-slicewise-infer-seconds")
@@ -55,7 +56,14 @@ class GpuPath:
         # A replica of an older generation runs older code: only its own broker knows what to ask for.
         if replica.generation >= record.generation and self._placer.pays(record.worker, batch):
             call.enter(Phase.QUEUE)
-            bound = await self._placer.place(call.call_id, record.worker, batch, sla_ns, call.taken_ns(), call.left_s())
+            try:
+                bound = await self._placer.place(
+                    call.call_id, record.worker, batch, sla_ns, call.taken_ns(), call.left_s()
+                )
+            except SlicewiseError as error:
+                if error.code != "deadline_in_queue":
+                    raise
+                raise invocation.too_late(call.phase, call.entry.full_name, call.limit_s) from error
         try:
             call.enter(Phase.CALL)
             extra: Headers = [(forwarding.DEADLINE, b"%.6f" % call.left_s())]

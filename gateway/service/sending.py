@@ -1,4 +1,8 @@
-"""Sending a call to a replica: another one if the first cannot be reached, within a budget."""
+"""Sending a call to a replica: another one if the first cannot be reached, within a budget.
+
+A replica that refuses connections has not seen the call. Mostly its host is starting again with new
+replicas, which takes seconds, and the call can wait for them as it would for a function at zero.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +21,26 @@ from gateway.service.securing import Securer
 from gateway.service.upstream import Answer, Body, Unreachable, Upstream
 from proto.types.errors import SlicewiseError
 
-# Attempts after the first when a replica cannot be reached; it may be restarting, so there is a short pause.
-RETRIES = 2
 _FIRST_PAUSE_S = 0.05
+_LAST_PAUSE_S = 0.5
 
 
 class Sender:
-    """`wake_timeout_s` bounds the wait for a replica, `upstream_timeout_s` everything after it."""
+    """`wake_timeout_s` bounds the wait for a replica, `upstream_timeout_s` everything after it, and
+    `unreachable_s` the time for which replicas that are said to be ready may refuse connections."""
 
-    def __init__(self, securer: Securer, upstream: Upstream, wake_timeout_s: float, upstream_timeout_s: float) -> None:
+    def __init__(
+        self,
+        securer: Securer,
+        upstream: Upstream,
+        wake_timeout_s: float,
+        upstream_timeout_s: float,
+        unreachable_s: float,
+    ) -> None:
         self._securer = securer
         self._upstream = upstream
         self._wake_timeout_s = wake_timeout_s
+        self._unreachable_s = unreachable_s
         self._upstream_timeout_s = upstream_timeout_s
 
     async def secure(self, call: Call) -> Replica:
@@ -50,7 +62,10 @@ class Sender:
         """
         avoid: set[str] = set()
         headers = call.headers + extra if extra else call.headers
-        for attempt in range(RETRIES + 1):
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + self._unreachable_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
             replica.in_flight += 1
             answer: Answer | None = None
             try:
@@ -63,10 +78,11 @@ class Sender:
                 replica.in_flight -= 1
                 if answer is not None:
                     answer.close()
-            if attempt < RETRIES:
-                await asyncio.sleep(_FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))
-                replica = await self._securer.wait(call.entry, avoid)
-        raise SlicewiseError("unavailable", f"No replica of {call.entry.full_name} accepts connections.")
+            if loop.time() >= give_up_s:
+                raise SlicewiseError("unavailable", f"No replica of {call.entry.full_name} accepts connections.")
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
+            pause_s = min(_LAST_PAUSE_S, pause_s * 2)
+            replica = await self._securer.wait(call.entry, avoid)
 
     async def _pass_on(self, call: Call, answer: Answer, send: ASGISendCallable) -> None:
         request_type = call.header(b"content-type")

@@ -50,6 +50,7 @@ class Settings(ServiceSettings):
     write_timeout: Seconds = 65.0  # a followed log ends
     upstream_timeout: Seconds = 60.0  # an invocation, from a ready replica to the last byte
     wake_timeout: Seconds = 100.0  # a call held while its function has no ready replica
+    unreachable_timeout: Seconds = 20.0  # ready replicas refuse connections; a host that restarts is back sooner
     drain_timeout: Seconds = 60.0  # calls in flight of a deleted function
     keep_alive_timeout: Seconds = 75.0
     # limits of size and number

@@ -103,6 +103,7 @@ class Rig:
             "hosts": [f"node-1={self.host_address or self.host.address}"]
             + [f"node-2={self.second.address}"] * (self.hosts - 1),
             "scheduler": self.scheduler.address,
+            "unreachable_timeout": "500ms",
             "etcd": self.etcd_address,
             "etcd_user": "",
             "state_dir": str(self.folder / "state"),

@@ -6,6 +6,7 @@ something that can be seen; its limit only ends a test that hangs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Iterator
@@ -23,7 +24,6 @@ from tests.platform_rig import Platform, Reply
 FUNCTIONS = Path(__file__).parent / "functions"
 HANG_S = 90.0
 IDLE = {"bindings": 0, "calls": 0, "loads": 0, "turn": 0, "slot": 0, "unloading": 0}
-SERVICES = ("gpu_manager-local", "scheduler", "cache_manager", "gateway", "host-local")
 
 
 class Scene:
@@ -54,6 +54,10 @@ class Scene:
         if ready:
             self.platform.wait_ready(name)
         return name
+
+    def log(self, name: str) -> str:
+        """What a function has printed of late."""
+        return self.platform.cli("logs", name, "-o", "plain", "--tail", "60").stdout
 
     def fresh(self, stem: str) -> str:
         """A name for a trace that no other call has."""
@@ -90,6 +94,20 @@ class Scene:
         self.platform.wait(done, f"the held call {name} does not end")
         return answer.result()
 
+    def occupy(self, function: str = "traced") -> str:
+        """A model call that belongs to no request, and so has no deadline, runs and waits; its name."""
+        name = self.fresh("behind")
+        assert self.call(function, {"name": name, "behind": True}).text == "begun"
+        for folder in self._function_folders():
+            (folder / f"begin-{name}").touch()
+        self.platform.wait(lambda: self.ran(name), f"the call {name} does not reach its model")
+        return name
+
+    def release(self, name: str) -> None:
+        """Let such a call end; `settled` sees that it has."""
+        for folder in self._worker_folders():
+            (folder / f"go-{name}").touch()
+
     def hang_up(self, function: str, wish: Any) -> socket.socket:
         """Send a whole request on a connection of its own; closing that is leaving."""
         where = urlsplit(self.platform.url)
@@ -105,14 +123,20 @@ class Scene:
         """Whether a model call of this name has begun on any slice."""
         return any(True for _ in self._traces(name))
 
-    def worker_of(self, name: str) -> tuple[int, str]:
-        """(pid, slice) of the worker in which the call of this name runs."""
-        (trace,) = self._traces(name)
-        return int(trace.read_text()), trace.parent.name.rpartition("-")[0]
+    def runs(self, name: str) -> list[tuple[int, str]]:
+        """(pid, slice) of every living worker in which the call of this name has begun."""
+        found = []
+        for trace in self._traces(name):
+            with contextlib.suppress(OSError):  # its worker may be going
+                found.append((int(trace.read_text()), trace.parent.name.rpartition("-")[0]))
+        return found
 
     def said(self, trace: str) -> bool:
         """Whether a handler has left this trace in its own /tmp."""
-        return any(self.platform.state_dir.glob(f"nodes/*/host/r/*/tmp/{trace}"))
+        return any((folder / trace).exists() for folder in self._function_folders())
+
+    def _function_folders(self) -> Iterator[Path]:
+        return self.platform.state_dir.glob("nodes/*/host/r/*/tmp")
 
     def _traces(self, name: str) -> Iterator[Path]:
         return (folder / f"ran-{name}" for folder in self._worker_folders() if (folder / f"ran-{name}").exists())

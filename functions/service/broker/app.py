@@ -7,6 +7,7 @@ leave, and passes everything else on unchanged. What a GPU function needs beside
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import MutableMapping
@@ -97,7 +98,9 @@ class Broker:
             abandoned = False
         except asyncio.CancelledError:
             reason = guard.caught()
-            if not reason:
+            if not reason:  # the broker itself ends, and everything behind it
+                with contextlib.suppress(SlicewiseError):
+                    await reply.refuse(SlicewiseError("function_died", "The function's replica ended during the call."))
                 raise
             if reason != "disconnect":  # else nobody is there to be told
                 await reply.refuse(self._given_up(reason, limit_s))

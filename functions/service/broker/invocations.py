@@ -27,6 +27,9 @@ RETRY_PAUSE_S = 0.05
 BEFORE_ANYTHING = frozenset({"binding_gone", "stale_epoch"})
 # Without a limit of the function's own: how long one model call may take in all.
 NO_LIMIT_S = 3600.0
+# Model calls end so much before the call that makes them: a refusal has to pass the handler before whoever waits
+# outside gives up, or nobody would learn where the time went.
+ANSWER_S, ANSWER_SHARE = 0.5, 0.1
 # A call that belongs to no request keeps its binding this long, for the next of the same thread.
 LINGER_S = 0.1
 
@@ -34,11 +37,13 @@ LINGER_S = 0.1
 class Invocation:
     """One HTTP call of the function, or the calls of one thread that belong to none. Times: nanoseconds."""
 
-    def __init__(self, owner: Invocations, call_id: str, deadline_ns: int) -> None:
+    def __init__(self, owner: Invocations, call_id: str, deadline_ns: int, limit: str = "") -> None:
+        """`limit` names what sets the deadline."""
         self.token = secrets.token_hex(12).encode()
         self._owner = owner
         self._call_id = call_id
         self._deadline_ns = deadline_ns
+        self._limit = limit
         self._started_ns = time.monotonic_ns()
         self._bound: Bound | None = None
         self._early_id = ""
@@ -88,16 +93,26 @@ class Invocation:
         self.calls += 1
         try:
             answer = await self._infer(header, fds)
-            self._last_error = None if answer[0].get("ok") else failure_of(answer[0])
+            if answer[0].get("ok"):
+                self._last_error = None
+            else:
+                self._last_error = error = self._named(failure_of(answer[0]))
+                answer[0]["error"] = {**(answer[0].get("error") or {}), "message": error.message}
             return answer
         except SlicewiseError as error:
-            self._last_error = self._owner.errors[error.code] = error
-            raise
+            named = self._last_error = self._owner.errors[error.code] = self._named(error)
+            raise named from error
         finally:
             self._last_end_ns = time.monotonic_ns()
             self._running.discard(task)
             if self._finished and not self._running:
                 self._let_go()
+
+    def _named(self, error: SlicewiseError) -> SlicewiseError:
+        """A missed deadline with the limit it comes from."""
+        if not self._limit or not error.code.startswith("deadline_in_"):
+            return error
+        return SlicewiseError(error.code, f"{error.message.rstrip('.')} ({self._limit}).", error.retry_after_s)
 
     async def _infer(self, header: frames.Header, fds: list[int]) -> Answer:
         avoid: list[str] = []
@@ -292,12 +307,14 @@ class Invocations:
 
     def begin(self, platform: dict[bytes, bytes], limit_s: float) -> Invocation:
         """A new HTTP call; `platform` are the headers that the gateway sent for us, `limit_s` 0 for none."""
+        limit = f"exec_timeout is {limit_s:g} s" if limit_s else ""
         limit_s = limit_s or NO_LIMIT_S
         deadline_s = _number(platform.get(b"x-slicewise-deadline"))
-        if deadline_s > 0:
-            limit_s = min(limit_s, deadline_s)
+        if 0 < deadline_s < limit_s:
+            limit_s, limit = deadline_s, f"the gateway's upstream_timeout left it {deadline_s:.3g} s"
         call_id = platform.get(b"x-call-id", b"").decode("latin-1") or secrets.token_hex(16)
-        invocation = Invocation(self, call_id, time.monotonic_ns() + int(limit_s * 1e9))
+        inner_s = limit_s - min(ANSWER_S, ANSWER_SHARE * limit_s)
+        invocation = Invocation(self, call_id, time.monotonic_ns() + int(inner_s * 1e9), limit)
         invocation.batch = int(_number(platform.get(b"x-slicewise-batch")))
         invocation.sla_ns = int(_nanoseconds(platform.get(b"x-slicewise-sla")))
         early = platform.get(b"x-slicewise-binding")

@@ -1,5 +1,6 @@
 """One model call that leaves a trace where it ran and, when told so, waits until it is let go."""
 
+import _thread
 import json
 import os
 import time
@@ -22,7 +23,17 @@ class Traced(torch.nn.Module):
 model = Traced().to("cuda")
 
 
+def behind(numbers, name):
+    given_up = time.monotonic() + 100
+    while not os.path.exists(f"/tmp/begin-{name}") and time.monotonic() < given_up:
+        time.sleep(0.005)
+    model(numbers, name, True)
+
+
 def handle(event, context):
     wish = json.loads(event.body or b"{}")
     numbers = torch.tensor([1.0, 2.0]).to("cuda")
+    if wish.get("behind"):  # a call of nobody, made when this one has been answered
+        _thread.start_new_thread(behind, (numbers, wish["name"]))
+        return {"body": "begun"}
     return {"body": model(numbers, wish.get("name", ""), wish.get("hold", False)).tolist()}

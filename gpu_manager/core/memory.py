@@ -32,6 +32,7 @@ class Sizes:
         self._tensors: OrderedDict[str, int] = OrderedDict()
         self._known: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
         self._hints: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
+        self._peaks: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
         self._served: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
 
     def learn_tensors(self, digest: str, tensor_bytes: int) -> None:
@@ -64,6 +65,11 @@ class Sizes:
         known = self._served.get((worker, frozenset(digests)))
         return max(held_bytes, known if known is not None else held_bytes + self.overhead_bytes // FIRST_CALL_PART)
 
+    def overran(self, worker: str, digests: Iterable[str], reserve: int) -> None:
+        """Note what the next load is to reserve; it may be more, while it runs, than what the worker holds later."""
+        self.remember(worker, digests, reserve)
+        _keep(self._peaks, (worker, frozenset(digests)), reserve)
+
     def remember(self, worker: str, digests: Iterable[str], held_bytes: int) -> None:
         """Note what was measured here."""
         _keep(self._known, (worker, frozenset(digests)), held_bytes)
@@ -79,7 +85,7 @@ class Sizes:
         wanted = frozenset(digests)
         known = self._known.get((worker, wanted)) or self._hints.get((worker, wanted))
         if known is not None:
-            return self._with_spread(known)
+            return max(self._with_spread(known), self._peaks.get((worker, wanted), 0))
         tensors = self.tensors(wanted)
         if tensors > self.budget_bytes:
             return tensors
@@ -102,7 +108,7 @@ class Sizes:
 
     def after_overrun(self, reserved: int, needed: int) -> int:
         """The next reservation after `reserved` was passed; above the budget if there is no hope."""
-        if needed > reserved:
+        if needed > reserved + 1:  # one byte more is what a worker says that only knows it was too little
             return needed
         grown = reserved + max(1, reserved * OVERRUN_PERCENT // 100)
         return grown if reserved >= self.budget_bytes else min(grown, self.budget_bytes)

@@ -72,8 +72,8 @@ def load_failed(board: Board, event: LoadFailed, now: int) -> None:
 def _overrun(board: Board, job: Job, worker: Worker, needed: int, now: int) -> None:
     """Remember the true size and begin again with it."""
     reserve = board.sizes.after_overrun(worker.charge, needed)
-    board.sizes.remember(worker.key, worker.models, reserve)
-    board.sizes.remember(worker.key, job.target, reserve)
+    board.sizes.overran(worker.key, worker.models, reserve)
+    board.sizes.overran(worker.key, job.target, reserve)
     board.kill(worker, f"it needs {needed} bytes, {worker.charge} were reserved")
     board.slot = ""
     job.stage = Stage.WAITING
@@ -135,7 +135,7 @@ def call_overran(board: Board, call: Call, needed: int, now: int) -> bool:
     call.overruns += 1
     if reserve > board.spec.memory_bytes or bound.changed or bound.ending or call.overruns > MAX_OVERRUNS:
         return False
-    board.sizes.remember(worker.key, worker.models, reserve)
+    board.sizes.overran(worker.key, worker.models, reserve)
     board.kill(worker, f"a call needs {needed} bytes, {worker.charge} were reserved")
     worker.running = 0
     if board.turn is not None and board.turn.running == call.id:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 # What malloc, thread stacks and Python may reserve beyond what they touch; not counted as held.
 _RESERVE_BYTES = 64 << 20
+_UNTOUCHED_BYTES = 4 << 20  # the same for a load, which starts no threads
 _STUCK = re.compile(r"tried to allocate (\d+) bytes|Tried to allocate ([\d.]+) ([KMG])iB")
 _PRIVATE_DIRTY = re.compile(rb"^Private_Dirty: +(\d+) kB", re.M)
 _ANONYMOUS = re.compile(rb"^Anonymous: +(\d+) kB", re.M)
@@ -90,19 +91,31 @@ class Ledger:
             left = max(0, limit_bytes - max(0, self._context_bytes))
             torch.cuda.set_per_process_memory_fraction(min(1.0, left / total) if limit_bytes else 1.0)
             return
-        ceiling = self._born_data + limit_bytes + _RESERVE_BYTES if limit_bytes else resource.RLIM_INFINITY
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (ceiling, hard))
+        # While it loads, others may have the rest of the slice: what it touches is within the limit at every moment.
+        self._cap(_status("VmData:") + max(0, limit_bytes - self.held()) + _UNTOUCHED_BYTES)
 
-    def check(self) -> int:
-        """Bytes held, after a load; raises Overrun when they are over the limit."""
-        held = self.held()
+    def serve(self) -> None:
+        """A load is over: calls may start threads and reserve what they do not touch."""
+        if not self._cuda:
+            self._cap(self._born_data + self.limit_bytes + _RESERVE_BYTES)
+
+    def _cap(self, ceiling: int) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (ceiling if self.limit_bytes else resource.RLIM_INFINITY, hard))
+
+    def check(self, mapped_bytes: int) -> int:
+        """Bytes held, after a load that mapped so many; raises Overrun when they are over the limit."""
+        held = self.held() + mapped_bytes
         if self.limit_bytes and held > self.limit_bytes:
             raise Overrun(held, self.limit_bytes)
+        self.mapped_bytes += mapped_bytes
         return held
 
-    def overrun(self, error: BaseException) -> Overrun | None:
-        """The Overrun that an allocation failure means, None for any other error."""
+    def overrun(self, error: BaseException, mapped_bytes: int = 0) -> Overrun | None:
+        """The Overrun that an allocation failure means, None for any other error.
+
+        `mapped_bytes`: what the load that failed maps beside, whether it came to that or not.
+        """
         import torch
 
         text = str(error)
@@ -117,4 +130,4 @@ class Ledger:
         wanted = 0
         if match:
             wanted = int(match[1]) if match[1] else int(float(match[2]) * _UNITS[match[3]])
-        return Overrun(max(self.held() + wanted, self.limit_bytes + 1), self.limit_bytes)
+        return Overrun(max(self.held() + mapped_bytes + wanted, self.limit_bytes + 1), self.limit_bytes)

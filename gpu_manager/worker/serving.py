@@ -47,7 +47,10 @@ class Worker:
         except running.ModelFailed as failed:
             return self._model_failed(failed), []
         except BaseException as error:
-            return self._failed(error, operation), []
+            mapped = (
+                operation == "load" and len(fds) == 1 and header.get("kind") == "module" and self._device.type == "cpu"
+            )
+            return self._failed(error, operation, os.fstat(fds[0]).st_size if mapped else 0), []
 
     def _load(self, header: dict[str, Any], fds: list[int], started: float) -> dict[str, Any]:
         if len(fds) != 1:
@@ -56,13 +59,11 @@ class Worker:
         if digest not in self._models:
             self._ledger.open_gpu(int(header.get("free_before_bytes") or 0))
             self._ledger.limit(int(header.get("limit_bytes") or 0))
-            model = running.Running(loading.load(fds[0], digest, header["kind"], self._device), self._device)
-            self._ledger.mapped_bytes += model.mapped_bytes
             try:
-                held = self._ledger.check()
-            except Overrun:
-                self._ledger.mapped_bytes -= model.mapped_bytes
-                raise
+                model = running.Running(loading.load(fds[0], digest, header["kind"], self._device), self._device)
+                held = self._ledger.check(model.mapped_bytes)
+            finally:
+                self._ledger.serve()
             self._models[digest] = model
         else:
             held = self._ledger.held()
@@ -102,8 +103,8 @@ class Worker:
         answer["state"] = failed.state
         return answer
 
-    def _failed(self, error: BaseException, operation: Any) -> dict[str, Any]:
-        overrun = error if isinstance(error, Overrun) else self._ledger.overrun(error)
+    def _failed(self, error: BaseException, operation: Any, mapped_bytes: int) -> dict[str, Any]:
+        overrun = error if isinstance(error, Overrun) else self._ledger.overrun(error, mapped_bytes)
         if overrun is not None:
             return _overrun(overrun)
         if isinstance(error, loading.BadPackage):

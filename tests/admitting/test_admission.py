@@ -2,6 +2,7 @@
 
 from gpu_manager.core import events as ev
 from gpu_manager.core import instructions as ins
+from gpu_manager.core.memory import Sizes
 from proto.types.errors import SlicewiseError
 from tests.turns.slice_world import MS, World
 from tests.turns.test_turns import ONCE
@@ -311,3 +312,31 @@ def test_a_worker_that_never_served_gets_room_for_its_first_call() -> None:
     assert [worker.held_bytes for worker in world.core.report(0).workers] == [43]
     world.tell(ev.Measured("a", world.alive["a"][0], 41))
     assert [worker.held_bytes for worker in world.core.report(0).workers] == [41]
+
+
+def test_a_load_that_needs_more_while_it_runs_than_later_is_not_tried_twice_again() -> None:
+    others = "abcdefghij"
+    world = World(budget=100, sizes=dict.fromkeys(others, 10))
+    for name in others:
+        serve(world, name, name, name)
+    world.prepare("x", "peak", "peak", usual=ONCE)
+    world.sizes["peak"] = 45  # while it loads
+    world.run(1000)
+    world.end("x")
+    assert len(world.kinds(ins.Load)) == len(others) + 2
+    world.tell(ev.Measured("peak", world.alive["peak"][0], 25))  # what it holds then
+    world.die("peak")
+    for name in others:
+        serve(world, f"{name}2", name, name)
+    loads = len(world.kinds(ins.Load))
+    world.prepare("y", "peak", "peak", usual=ONCE)
+    world.run(1000)
+    assert len(world.kinds(ins.Load)) == loads + 1
+
+
+def test_an_overrun_that_cannot_say_how_much_it_needs_grows_by_a_quarter() -> None:
+    sizes = Sizes(1000, 0)
+    assert sizes.after_overrun(400, 401) == 500
+    assert sizes.after_overrun(400, 450) == 450
+    assert sizes.after_overrun(900, 901) == 1000
+    assert sizes.after_overrun(1000, 1001) > 1000

@@ -8,38 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-Headers = list[tuple[bytes, bytes]]
+from proto.types.headers import CALL_ID, HOP_BY_HOP, OURS, Headers, named
 
 PREFIX = b"/function/"
-CALL_ID = b"x-call-id"
 START_TIME = b"x-start-time"
 SERVED_BY = b"x-served-by"
-BINDING = b"x-slicewise-binding"
-DEADLINE = b"x-slicewise-deadline"
-QUEUED = b"x-slicewise-queued"
-BATCH = b"x-slicewise-batch"
-SLA = b"x-slicewise-sla"
 _FORWARDED_HOST = b"x-forwarded-host"
 _FORWARDED_FOR = b"x-forwarded-for"
 _FORWARDED_PROTO = b"x-forwarded-proto"
 
-HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
 # Set anew for the next hop, or ours alone.
 _REPLACED = frozenset({b"host", b"content-length", b"expect", CALL_ID, START_TIME})
-_OURS = frozenset({BINDING, DEADLINE, QUEUED, b"x-slicewise-call"})
-_NOT_SENT = HOP_BY_HOP | _REPLACED | _OURS
+_NOT_SENT = HOP_BY_HOP | _REPLACED | OURS
 # The server in front adds its own Date, as every hop must that has a clock.
 _NOT_RETURNED = HOP_BY_HOP | {CALL_ID, START_TIME, SERVED_BY, b"date"}
 
@@ -73,10 +53,11 @@ def to_function(headers: Headers, call_id: bytes, start_time: bytes, client: byt
         if name in dropped:
             if name == b"host":
                 host = value
-            elif name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
-                named = frozenset(part.strip().lower() for part in value.split(b","))
-                dropped = dropped | named
-                sent = [pair for pair in sent if pair[0] not in named]
+            elif name == b"connection":
+                more = named(value)
+                if more:
+                    dropped = dropped | more
+                    sent = [pair for pair in sent if pair[0] not in more]
             continue
         if name == _FORWARDED_HOST:
             seen_host = True
@@ -103,8 +84,8 @@ def to_client(answered: Headers, own: Headers, request_type: bytes, status: int)
     """
     dropped = _NOT_RETURNED
     for name, value in answered:
-        if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
-            dropped = dropped | frozenset(part.strip().lower() for part in value.split(b","))
+        if name == b"connection":
+            dropped = dropped | named(value)
     returned: Headers = []
     typed = status in (204, 304)
     for name, value in answered:
@@ -117,3 +98,15 @@ def to_client(answered: Headers, own: Headers, request_type: bytes, status: int)
         returned.append((b"content-type", request_type or b"text/plain; charset=utf-8"))
     returned.extend(own)
     return returned
+
+
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+
+
+def framing(method: str, length: int | None) -> Headers:
+    """How a body of so many bytes is sent on; None: it comes in chunks, and nobody knows how many."""
+    if length is None:
+        return [(b"transfer-encoding", b"chunked")]
+    if length or method not in _WITHOUT_BODY:
+        return [(b"content-length", b"%d" % length)]
+    return []

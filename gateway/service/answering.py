@@ -5,9 +5,9 @@ from __future__ import annotations
 from uvicorn._types import ASGISendCallable
 
 from gateway.core import failing
-from gateway.core.forwarding import Headers
-from gateway.service.upstream import Answer
 from proto.types.errors import SlicewiseError
+from proto.types.headers import Headers
+from proto.wire.http.pool import Answer
 
 
 async def send_failure(send: ASGISendCallable, error: SlicewiseError, own: Headers, close: bool = False) -> int:
@@ -33,11 +33,7 @@ async def stream(send: ASGISendCallable, answer: Answer, headers: Headers) -> No
     Raises SlicewiseError `function_died` when the function breaks off; the client then sees a cut answer.
     """
     await send({"type": "http.response.start", "status": answer.status, "headers": headers, "trailers": False})
-    while not answer.at_end:
-        chunk = await answer.chunk()
-        if chunk and answer.at_end:
-            await send({"type": "http.response.body", "body": chunk, "more_body": False})
-            return
-        if chunk:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    last = False
+    while not last:
+        data, last = await answer.part()
+        await send({"type": "http.response.body", "body": data, "more_body": not last})

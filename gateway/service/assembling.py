@@ -31,14 +31,14 @@ from gateway.service.providers.process import ProcessProvider
 from gateway.service.registry import Registry
 from gateway.service.scheduling import SchedulerQueries
 from gateway.service.securing import Securer
-from gateway.service.sending import Sender
+from gateway.service.sending import IDLE_S, Sender
 from gateway.service.settings import Settings
 from gateway.service.spool import Spool
 from gateway.service.uids import Uids
-from gateway.service.upstream import Upstream
 from gateway.service.vault import Vault
 from proto.types.errors import SlicewiseError
 from proto.wire.credentials import SigningKey
+from proto.wire.http.pool import Pool
 
 _log = logging.getLogger(__name__)
 
@@ -105,17 +105,15 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Parts, Invoker, Logs
         await placer.start()
         queries = SchedulerQueries(settings.scheduler, credential)
         stack.push_async_callback(queries.close)
-        upstream = Upstream()
-        stack.push_async_callback(upstream.close)
+        pool = Pool(IDLE_S)
+        stack.callback(pool.close)
         spool = Spool(
             settings.spool_folder, settings.spool_memory_bytes, settings.spool_dir_bytes, settings.max_body_bytes
         )
         metrics = Metrics(registry.all)
         metrics.spooled_bytes.set_function(lambda: spool.in_files)
         securer = Securer(registry, deployer, settings.max_waiting)
-        sender = Sender(
-            securer, upstream, settings.wake_timeout, settings.upstream_timeout, settings.unreachable_timeout
-        )
+        sender = Sender(securer, pool, settings.wake_timeout, settings.upstream_timeout, settings.unreachable_timeout)
         gpu_path = GpuPath(sender, spool, placer, metrics)
         invoker = Invoker(
             registry, namespaces, sender, gpu_path, metrics, settings.read_timeout, settings.max_in_flight

@@ -9,9 +9,9 @@ import uuid
 from uvicorn._types import HTTPScope
 
 from gateway.core import forwarding, invocation
-from gateway.core.forwarding import Headers
 from gateway.core.invocation import Phase
 from gateway.service.entries import Entry
+from proto.types.headers import CALL_ID, Headers
 
 SERVED_BY = b"slicewise"
 
@@ -43,9 +43,7 @@ class Call:
         self.method = scope["method"]
         self.path = path
         self.target = forwarding.target(path, scope["query_string"])
-        self.call_id = invocation.call_id(forwarding.find(self.request_headers, forwarding.CALL_ID), "") or str(
-            uuid.uuid4()
-        )
+        self.call_id = invocation.call_id(forwarding.find(self.request_headers, CALL_ID), "") or str(uuid.uuid4())
         call_id = self.call_id.encode()
         start_time = str(time.time_ns()).encode()
         client = scope["client"]
@@ -57,7 +55,7 @@ class Call:
             scope["scheme"].encode(),
         )
         self.own: Headers = [
-            (forwarding.CALL_ID, call_id),
+            (CALL_ID, call_id),
             (forwarding.START_TIME, start_time),
             (forwarding.SERVED_BY, SERVED_BY),
         ]

@@ -40,11 +40,10 @@ class Client:
         """The body is complete: from now on the caller's leaving cancels the task."""
         self._watcher = asyncio.get_running_loop().create_task(self._wait_until_gone())
 
-    async def rest(self, first: bytes) -> AsyncIterator[bytes]:
+    async def rest(self, first: bytes, more: bool) -> AsyncIterator[bytes]:
         """The body from its first part on, as it arrives; then `watch`."""
         if first:
             yield first
-        more = True
         while more:
             try:
                 data, more = await self.part()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from uvicorn._types import ASGISendCallable
 
-from gateway.core import forwarding, invocation
-from gateway.core.forwarding import Headers
+from gateway.core import invocation
 from gateway.core.invocation import Phase
 from gateway.service.call import Call
 from gateway.service.client import Client
@@ -18,9 +17,11 @@ from gateway.service.metrics import Metrics
 from gateway.service.placing import Placer
 from gateway.service.sending import Sender
 from gateway.service.spool import Spool, Spooled
-from gateway.service.upstream import Answer
+from proto.types import headers
 from proto.types.errors import SlicewiseError
+from proto.types.headers import Headers
 from proto.wire.calls import Bound
+from proto.wire.http.pool import Answer
 
 _QUEUE, _LOAD, _INFER = (b"x-slicewise-queue-seconds", b"x-slicewise-load-seconds", b"x-slicewise-infer-seconds")
 
@@ -36,8 +37,8 @@ class GpuPath:
 
     async def serve(self, call: Call, client: Client, send: ASGISendCallable) -> int:
         """The status that was sent; raises Gone, SlicewiseError, TimeoutError."""
-        batch = invocation.batch(call.header(forwarding.BATCH))
-        sla_ns = invocation.sla_ns(call.header(forwarding.SLA), call.entry.record.sla_ns)
+        batch = invocation.batch(call.header(headers.BATCH))
+        sla_ns = invocation.sla_ns(call.header(headers.SLA), call.entry.record.sla_ns)
         spooled = await self._spool.take(client, call.length())
         try:
             client.watch()
@@ -66,10 +67,10 @@ class GpuPath:
                 raise invocation.too_late(call.phase, call.entry.full_name, call.limit_s) from error
         try:
             call.enter(Phase.CALL)
-            extra: Headers = [(forwarding.DEADLINE, b"%.6f" % call.left_s())]
+            extra: Headers = [(headers.DEADLINE, b"%.6f" % call.left_s())]
             if bound is not None:
-                extra.append((forwarding.BINDING, bound.token.encode()))
-                extra.append((forwarding.QUEUED, b"%.6f" % (bound.queued_ns / 1e9)))
+                extra.append((headers.BINDING, bound.token.encode()))
+                extra.append((headers.QUEUED, b"%.6f" % (bound.queued_ns / 1e9)))
             return await self._sender.send(call, replica, extra, spooled.body(), spooled.length, send)
         finally:
             if bound is not None:

@@ -101,12 +101,15 @@ class Invoker:
             raise invocation.too_late(call.phase, call.entry.full_name, call.limit_s) from error
 
     async def _serve_cpu(self, call: Call, client: Client, send: ASGISendCallable) -> int:
-        """The body streams through; a short one that is here already goes along with the headers."""
+        """The body streams through; a short one that is here already goes along with the headers.
+
+        What came in chunks goes on in chunks, however fast it came.
+        """
         first, more = await client.part()
         body: Any = first
         length: int | None = len(first)
-        if more:
-            body, length = client.rest(first), call.length()
+        if more or call.header(b"transfer-encoding"):
+            body, length = client.rest(first, more), call.length()
         else:
             client.watch()
         replica = await self._sender.secure(call)

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 
 from uvicorn._types import ASGISendCallable
 
 from gateway.core import forwarding
-from gateway.core.forwarding import Headers
 from gateway.core.invocation import Phase
 from gateway.service import answering
 from gateway.service.call import Call
 from gateway.service.entries import Replica
 from gateway.service.securing import Securer
-from gateway.service.upstream import Answer, Body, Unreachable, Upstream
 from proto.types.errors import SlicewiseError
+from proto.types.headers import Headers
+from proto.wire.http.pool import Answer, Pool, Unreachable, request_head
 
+# Shorter than a broker keeps an idle connection (90 s), so that nothing is sent into one that is being closed.
+IDLE_S = 60.0
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 0.5
+
+Body = bytes | AsyncIterator[bytes]
 
 
 class Sender:
@@ -32,13 +37,13 @@ class Sender:
     def __init__(
         self,
         securer: Securer,
-        upstream: Upstream,
+        pool: Pool,
         wake_timeout_s: float,
         upstream_timeout_s: float,
         unreachable_s: float,
     ) -> None:
         self._securer = securer
-        self._upstream = upstream
+        self._pool = pool
         self._wake_timeout_s = wake_timeout_s
         self._unreachable_s = unreachable_s
         self._upstream_timeout_s = upstream_timeout_s
@@ -61,7 +66,8 @@ class Sender:
         a connection stands, so it may be one that can be iterated once.
         """
         avoid: set[str] = set()
-        headers = call.headers + extra if extra else call.headers
+        method = call.method.encode()
+        headers = call.headers + extra + forwarding.framing(call.method, length)
         loop = asyncio.get_running_loop()
         give_up_s = loop.time() + self._unreachable_s
         pause_s = _FIRST_PAUSE_S
@@ -69,7 +75,8 @@ class Sender:
             replica.in_flight += 1
             answer: Answer | None = None
             try:
-                answer = await self._upstream.send(replica.address, call.method, call.target, headers, body, length)
+                head = request_head(method, call.target, [(b"host", replica.address.encode()), *headers])
+                answer = await self._pool.send(replica.address, head, body, length is None, call.method == "HEAD")
                 await self._pass_on(call, answer, send)
                 return answer
             except Unreachable:

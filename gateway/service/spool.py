@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gateway.service.client import Client
-from gateway.service.upstream import Body
 from proto.types.errors import SlicewiseError
 
 _CHUNK_BYTES = 256 * 1024
@@ -28,7 +27,7 @@ class Spooled:
         self._spool = spool
         self.length = length if file is not None else len(data)
 
-    def body(self) -> Body:
+    def body(self) -> bytes | AsyncIterator[bytes]:
         """The bytes, or an iterator over the file from its beginning."""
         return self._data if self._file is None else self._chunks(self._file)
 

@@ -52,19 +52,23 @@ class StandInScheduler(rpc.SchedulerServicer):  # type: ignore[misc]
         self._down.append(queue)
 
         async def read() -> None:
-            async for message in requests:
-                kind = message.WhichOneof("what")
-                if kind == "place":
-                    self.placed.append(message.place)
-                    if self.refuses is not None:
-                        refused = pb.Refused(call_id=message.place.call_id, failure=self.refuses)
-                        queue.put_nowait(pb.CallDown(refused=refused))
-                    elif self.binds_at_once:
-                        queue.put_nowait(self._bound(message.place))
-                elif kind == "cancel":
-                    self.cancelled.append(message.cancel.call_id)
-                elif kind == "release":
-                    self.released.append(message.release.binding_id)
+            async for first in requests:
+                for message in (first, *first.more):
+                    hear(message)
+
+        def hear(message: pb.CallUp) -> None:
+            kind = message.WhichOneof("what")
+            if kind == "place":
+                self.placed.append(message.place)
+                if self.refuses is not None:
+                    refused = pb.Refused(call_id=message.place.call_id, failure=self.refuses)
+                    queue.put_nowait(pb.CallDown(refused=refused))
+                elif self.binds_at_once:
+                    queue.put_nowait(self._bound(message.place))
+            elif kind == "cancel":
+                self.cancelled.append(message.cancel.call_id)
+            elif kind == "release":
+                self.released.append(message.release.binding_id)
 
         reading = asyncio.create_task(read())
         try:

@@ -10,16 +10,18 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 from functions.service import durations
 from functions.service.broker.guard import Guard, Receive
 from functions.service.broker.invocations import Invocations
 from functions.service.broker.messages import Reply, Request, Send
-from functions.service.broker.upstream import Connection, Upstream, UpstreamError
+from functions.service.broker.upstream import Upstream
 from functions.service.orders import BrokerOrder
 from proto.types.errors import SlicewiseError
+from proto.wire.http.connection import Died
+from proto.wire.http.pool import Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +37,6 @@ class Broker:
         self._order = order
         self._upstream = upstream
         self._invocations = invocations
-        self._host = f"{order.upstream_host}:{order.upstream_port}".encode() if order.upstream_host else b"function"
         self.in_flight = 0
         self.last_request = time.monotonic()
         self.serving = asyncio.Event()
@@ -104,7 +105,7 @@ class Broker:
                 raise
             if reason != "disconnect":  # else nobody is there to be told
                 await reply.refuse(self._given_up(reason, limit_s))
-        except UpstreamError as error:
+        except (Died, Unreachable) as error:
             await reply.refuse(await self._what_died(error))
         except SlicewiseError as error:
             await reply.refuse(error)
@@ -128,49 +129,39 @@ class Broker:
             why = self.gone_why or "It is still starting."
             raise SlicewiseError("not_ready", f"The function was not ready within {limit_s:g} s. {why}", 5.0) from None
 
-    async def _what_died(self, error: UpstreamError) -> SlicewiseError:
+    async def _what_died(self, error: Died | Unreachable) -> SlicewiseError:
         try:
             async with asyncio.timeout(NEWS_S):
                 await self.gone.wait()
         except TimeoutError:
-            return SlicewiseError("function_died", str(error))
+            if isinstance(error, Died):
+                return error
+            return SlicewiseError("function_died", f"The function does not listen ({error}).")
         return SlicewiseError("function_died", f"The function died during the call. {self.gone_why}".strip())
 
     async def _exchange(self, request: Request, guard: Guard, receive: Receive, reply: Reply) -> None:
         """One request to the function and its answer back."""
-        body, more = b"", False
+        data, more = b"", False
         if request.has_body:
             reading = guard.limit(self._order.read_timeout_s or 1e9, "read_timeout")
-            body, more = await _piece(receive, guard)
+            data, more = await _piece(receive, guard)
             if not more:
                 reading.cancel()
-        connection = await self._upstream.take()
-        upload: asyncio.Task[None] | None = None
+        body: bytes | AsyncIterator[bytes] = data
+        if more or request.chunked:
+            body = _rest(receive, guard, data, more, reading)
+        else:
+            guard.watch_client()
+        head = request.head(self._upstream.host, reply.invocation.token if reply.invocation is not None else b"")
+        answer = await self._upstream.send(head, body, request.chunked, request.is_head)
         try:
-            head = request.head(self._host, reply.invocation.token if reply.invocation is not None else b"")
-            if more or request.chunked:
-                connection.begin(head, request.is_head)
-                # The function may answer before it has read everything, so both directions run at once.
-                upload = asyncio.create_task(_upload(connection, receive, guard, body, more, request.chunked))
-                upload.add_done_callback(lambda _: reading.cancel())
-            else:
-                connection.begin(head + body if body else head, request.is_head)
-                guard.watch_client()
-            await connection.wait_for_head()
-            await reply.start(connection)
-            while True:
-                data, last = connection.take(), connection.complete
-                if data or last:
-                    await reply.more(data, last)
-                if last:
-                    break
-                if not data:
-                    await connection.wait_for_more()
+            await reply.start(answer)
+            last = False
+            while not last:
+                data, last = await answer.part()
+                await reply.more(data, last)
         finally:
-            if upload is not None and not upload.done():
-                upload.cancel()
-                connection.close()
-            self._upstream.give_back(connection)
+            answer.close()
 
 
 async def _piece(receive: Receive, guard: Guard) -> tuple[bytes, bool]:
@@ -182,18 +173,15 @@ async def _piece(receive: Receive, guard: Guard) -> tuple[bytes, bool]:
     return message.get("body", b""), message.get("more_body", False)
 
 
-async def _upload(
-    connection: Connection, receive: Receive, guard: Guard, body: bytes, more: bool, chunked: bool
-) -> None:
+async def _rest(
+    receive: Receive, guard: Guard, data: bytes, more: bool, reading: asyncio.TimerHandle
+) -> AsyncIterator[bytes]:
+    """The body from its first piece on, as it arrives; then nobody but the guard reads what the client sends."""
     try:
-        while True:
-            if body:
-                await connection.write(b"%x\r\n%s\r\n" % (len(body), body) if chunked else body)
-            if not more:
-                break
-            body, more = await _piece(receive, guard)
-        if chunked:
-            await connection.write(b"0\r\n\r\n")
-    except UpstreamError:
-        return  # the answering side knows more
+        yield data
+        while more:
+            data, more = await _piece(receive, guard)
+            yield data
+    finally:
+        reading.cancel()
     guard.watch_client()

@@ -16,6 +16,7 @@ from typing import Any
 from functions.service import durations
 from functions.service.broker.doors import Answer, Doors, failure_of
 from functions.service.orders import BrokerOrder
+from proto.types import headers
 from proto.types.errors import REPEATABLE, STATUS, SlicewiseError
 from proto.types.placing import Place
 from proto.wire import frames
@@ -309,17 +310,17 @@ class Invocations:
         """A new HTTP call; `platform` are the headers that the gateway sent for us, `limit_s` 0 for none."""
         limit = f"exec_timeout is {limit_s:g} s" if limit_s else ""
         limit_s = limit_s or NO_LIMIT_S
-        deadline_s = _number(platform.get(b"x-slicewise-deadline"))
+        deadline_s = _number(platform.get(headers.DEADLINE))
         if 0 < deadline_s < limit_s:
             limit_s, limit = deadline_s, f"the gateway's upstream_timeout left it {deadline_s:.3g} s"
         call_id = platform.get(b"x-call-id", b"").decode("latin-1") or secrets.token_hex(16)
         inner_s = limit_s - min(ANSWER_S, ANSWER_SHARE * limit_s)
         invocation = Invocation(self, call_id, time.monotonic_ns() + int(inner_s * 1e9), limit)
-        invocation.batch = int(_number(platform.get(b"x-slicewise-batch")))
-        invocation.sla_ns = int(_nanoseconds(platform.get(b"x-slicewise-sla")))
-        early = platform.get(b"x-slicewise-binding")
+        invocation.batch = int(_number(platform.get(headers.BATCH)))
+        invocation.sla_ns = int(_nanoseconds(platform.get(headers.SLA)))
+        early = platform.get(headers.BINDING)
         if early:
-            invocation.bind_early(early.decode("latin-1"), _number(platform.get(b"x-slicewise-queued")))
+            invocation.bind_early(early.decode("latin-1"), _number(platform.get(headers.QUEUED)))
         self._in_flight[invocation.token.decode()] = invocation
         return invocation
 

@@ -21,7 +21,7 @@ from functions.service.broker.app import Broker
 from functions.service.broker.doors import Doors
 from functions.service.broker.invocations import Invocations
 from functions.service.broker.runtime_side import RuntimeSide
-from functions.service.broker.upstream import Upstream, UpstreamError
+from functions.service.broker.upstream import NotServing, Upstream
 from functions.service.orders import BrokerOrder
 from proto.wire import frames, journal
 from proto.wire.calls import SchedulerCalls
@@ -136,7 +136,7 @@ async def _until_serving(
         try:
             await upstream.probe(broker.ready_path)
             break
-        except UpstreamError:
+        except NotServing:
             await asyncio.sleep(pause)
             pause = min(PROBE_LIMIT_S, pause * 1.5)
     if runtime is not None and broker.template:

@@ -7,17 +7,16 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from functions.service.broker.invocations import Invocation
-from functions.service.broker.upstream import Connection, RawHeaders
 from proto.types.errors import SlicewiseError
+from proto.types.headers import BATCH, CALL, CALL_ID, HOP_BY_HOP, OURS, SLA, Headers, named
+from proto.wire.http.pool import Answer, request_head
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-# Names that belong to one hop (RFC 9110, 7.6.1), and those that only the platform may say.
-_HOP = b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
-_OURS = b"x-slicewise-binding x-slicewise-queued x-slicewise-deadline x-slicewise-call"
-DROPPED = frozenset([*_HOP.split(), *_OURS.split(), b"upgrade", b"expect"])
-ANSWER_DROPPED = frozenset([*_HOP.split(), b"upgrade", b"x-slicewise-raised", b"x-duration-seconds"])
-PLATFORM = frozenset([*_OURS.split(), b"x-slicewise-batch", b"x-slicewise-sla", b"x-call-id"])
+# Dropped on the way in and on the way out; PLATFORM is what a call says to the broker itself.
+DROPPED = HOP_BY_HOP | OURS | {b"expect"}
+ANSWER_DROPPED = HOP_BY_HOP | {b"x-slicewise-raised", b"x-duration-seconds"}
+PLATFORM = OURS | {BATCH, SLA, CALL_ID}
 
 
 class Request:
@@ -34,17 +33,17 @@ class Request:
         query = scope["query_string"]
         path = scope.get("raw_path") or scope["path"].encode("utf-8")
         self._target = b"%s?%s" % (path, query) if query else path
-        self._lines: list[bytes] = []
-        lines = self._lines
-        named: frozenset[bytes] = frozenset()
-        for name, value in scope["headers"]:
+        self._headers: Headers = []
+        more: frozenset[bytes] = frozenset()
+        for header in scope["headers"]:
+            name, value = header
             if name in PLATFORM:
                 self.platform[name] = value
             if name in DROPPED:
                 if name == b"transfer-encoding":
                     self.chunked = True
                 elif name == b"connection":
-                    named = frozenset(word.strip() for word in value.lower().split(b",")) - {b"close", b"keep-alive"}
+                    more = named(value)
                 continue
             if name == b"content-length":
                 self._has_length = value != b"0"
@@ -52,9 +51,9 @@ class Request:
                 self._has_host = True
             elif name == b"x-timeout":
                 self.timeout = value.decode("latin-1")
-            lines.append(b"%s: %s" % (name, value))
-        if named:
-            self._lines = [line for line in lines if line.partition(b":")[0] not in named]
+            self._headers.append(header)
+        if more:
+            self._headers = [header for header in self._headers if header[0] not in more]
 
     @property
     def has_body(self) -> bool:
@@ -63,15 +62,14 @@ class Request:
 
     def head(self, host: bytes, token: bytes) -> bytes:
         """The request's head for the function; `token` names the invocation to the runtime ("" for CPU functions)."""
-        lines = [b"%s %s HTTP/1.1" % (self.method, self._target), *self._lines]
+        headers = self._headers
         if not self._has_host:
-            lines.append(b"host: " + host)
+            headers.append((b"host", host))
         if self.chunked:
-            lines.append(b"transfer-encoding: chunked")
+            headers.append((b"transfer-encoding", b"chunked"))
         if token:
-            lines.append(b"x-slicewise-call: " + token)
-        lines.append(b"\r\n")
-        return b"\r\n".join(lines)
+            headers.append((CALL, token))
+        return request_head(self.method, self._target, headers)
 
 
 class Reply:
@@ -83,23 +81,22 @@ class Reply:
         self._started = False
         self.invocation: Invocation | None = None
 
-    async def start(self, connection: Connection) -> None:
+    async def start(self, answer: Answer) -> None:
         """Send status and headers on. Raises the platform's error that the handler let escape, if that is its 500."""
         raised = b""
-        headers: RawHeaders = []
-        for name, value in connection.headers:
-            lowered = name.lower()
-            if lowered not in ANSWER_DROPPED:
-                headers.append((lowered, value))
-            elif lowered == b"x-slicewise-raised":
-                raised = value
+        headers: Headers = []
+        for header in answer.headers:
+            if header[0] not in ANSWER_DROPPED:
+                headers.append(header)
+            elif header[0] == b"x-slicewise-raised":
+                raised = header[1]
         if self.invocation is not None:
-            error = self.invocation.escaped(connection.status, raised.decode("latin-1"))
+            error = self.invocation.escaped(answer.status, raised.decode("latin-1"))
             if error is not None:
                 raise error
-        await self._start(connection.status, headers)
+        await self._start(answer.status, headers)
 
-    async def _start(self, status: int, headers: RawHeaders) -> None:
+    async def _start(self, status: int, headers: Headers) -> None:
         if self.invocation is not None:
             headers += self.invocation.answer_headers()
         seconds = (time.monotonic_ns() - self._started_ns) / 1e9
@@ -122,7 +119,7 @@ class Reply:
             headers.append((b"retry-after", str(max(1, round(error.retry_after_s))).encode()))
         await self.text(error.status, error.message, headers)
 
-    async def text(self, status: int, text: str, headers: RawHeaders | None = None) -> None:
+    async def text(self, status: int, text: str, headers: Headers | None = None) -> None:
         """A whole answer of the broker's own."""
         body = text.encode() + b"\n"
         kind = (b"content-type", b"text/plain; charset=utf-8")

@@ -81,6 +81,8 @@ class Invoker:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not client.gone or task is None:
+                # The gateway is stopping: whoever waits is told, and may come again.
+                status = await self._fail(call, SlicewiseError("unavailable", "The gateway is stopping."), send)
                 raise
             task.uncancel()
             status = _LEFT

@@ -221,6 +221,23 @@ async def test_a_binding_that_has_ended_is_replaced(stage: Stage) -> None:
     await _until(lambda: stage.scheduler.released)
 
 
+async def test_a_call_is_bound_anew_as_often_as_its_binding_is_taken_back(stage: Stage) -> None:
+    """What runs before it may overrun more than once; that is no failure of the call's own."""
+    stage.door.steps = [fails("binding_gone")] * 4 + [well]
+    status, body, _ = await stage.call()
+    assert (status, body) == (200, "answer")
+    assert len(stage.scheduler.places) == 5
+
+
+async def test_a_call_that_is_given_back_until_its_time_is_over_was_late_in_the_queue(stage: Stage) -> None:
+    stage.door.steps = [fails("binding_gone")] * 100
+    status, text, headers = await stage.call(X_Slicewise_Deadline="0.8")
+    stage.door.steps = []
+    assert status == 504
+    assert headers["x-slicewise-error"] == "deadline_in_queue"
+    assert "upstream_timeout left it 0.8 s" in text
+
+
 @pytest.mark.parametrize(
     ("code", "status"), [("queue_full", 429), ("deadline_in_queue", 504), ("no_slice", 503), ("model_too_large", 507)]
 )

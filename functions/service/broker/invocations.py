@@ -23,7 +23,7 @@ from proto.wire import frames
 from proto.wire.calls import Bound, SchedulerCalls, read_token
 
 RETRIES = 2  # of one model call, each on another slice
-RETRY_PAUSE_S = 0.05
+RETRY_PAUSE_S, RETRY_PAUSE_LIMIT_S = 0.05, 0.5
 # Nothing ran yet when these come back, so they may be tried again whatever the door says of the call.
 BEFORE_ANYTHING = frozenset({"binding_gone", "stale_epoch"})
 # Without a limit of the function's own: how long one model call may take in all.
@@ -119,28 +119,33 @@ class Invocation:
         avoid: list[str] = []
         batch = int(header.get("batch") or 0)
         request = {key: value for key, value in header.items() if key not in ("call", "id")}
-        for attempt in range(RETRIES + 1):
+        failures = 0
+        pause_s = RETRY_PAUSE_S
+        while True:
             bound = await self._binding(batch, avoid)
             left_s = self._left_s()
             try:
                 request |= {"binding": bound.token, "deadline_s": round(left_s, 3)}
                 answer, received = await self._ask(bound, request, fds, left_s)
             except SlicewiseError as error:
-                if error.code != "slice_lost" or not self._again(attempt):
+                if error.code != "slice_lost":
                     raise
+                failed = error
             else:
                 if answer.get("ok"):
                     self._count(bound, answer)
                     return answer, received
-                code = str((answer.get("error") or {}).get("code", ""))
-                harmless = code in BEFORE_ANYTHING or (code in REPEATABLE and answer.get("repeatable"))
-                if not harmless or not self._again(attempt):
+                failed = failure_of(answer)
+                if failed.code not in BEFORE_ANYTHING and not (failed.code in REPEATABLE and answer.get("repeatable")):
                     return answer, received
                 frames.close_fds(received)
+            # To be bound anew is no failure, and happens as often as what runs before it overruns: only time ends that.
+            failures += failed.code not in BEFORE_ANYTHING
+            self._try_again(failed, failures)
             avoid.append(bound.binding.slice)
             self._drop(bound)
-            await asyncio.sleep(min(self._left_s(), RETRY_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5)))
-        raise AssertionError("the last attempt returns or raises")
+            await asyncio.sleep(min(self._left_s(), pause_s * random.uniform(0.5, 1.5)))
+            pause_s = min(RETRY_PAUSE_LIMIT_S, 2 * pause_s)
 
     async def _ask(self, bound: Bound, request: frames.Header, fds: list[int], left_s: float) -> Answer:
         task = asyncio.current_task()
@@ -156,9 +161,21 @@ class Invocation:
         finally:
             del self._asking[task]
 
-    def _again(self, attempt: int) -> bool:
-        """Whether a call that failed on its slice may be tried on another."""
-        return attempt < RETRIES and self._left_s() > RETRY_PAUSE_S and not self._changed_state
+    def _try_again(self, failed: SlicewiseError, failures: int) -> None:
+        """Return if a call that failed on its slice may be tried on another; raise what its caller is told if not."""
+        harmless = failed.code in BEFORE_ANYTHING
+        if self._changed_state:
+            if harmless:
+                text = f"The slice gave up what this invocation had made on it: {failed.message}"
+                raise SlicewiseError("slice_lost", text) from failed
+            raise failed
+        if self._left_s() <= RETRY_PAUSE_S:
+            if harmless:
+                text = f"No slice ran the call in time; the last one gave it back: {failed.message}"
+                raise SlicewiseError("deadline_in_queue", text) from failed
+            raise failed
+        if failures > RETRIES:
+            raise failed
 
     def _count(self, bound: Bound, answer: frames.Header) -> None:
         phases = answer.get("phases") or {}

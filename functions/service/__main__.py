@@ -10,11 +10,12 @@ import signal
 import sys
 
 from functions.service.host import Host
-from functions.service.settings import Settings, load
+from functions.service.settings import Settings
 from proto.types.errors import SlicewiseError
 from proto.wire import journal, peers
 from proto.wire.credentials import Trust
 from proto.wire.generated import slicewise_pb2_grpc as rpc
+from proto.wire.settings import load
 
 STOP_S = 4.0  # of the five seconds that a service has after SIGTERM
 
@@ -52,7 +53,7 @@ async def serve(settings: Settings) -> int:
 
 def main() -> None:
     """Entry point; children carry PDEATHSIG, so leaving at once leaves nothing behind."""
-    settings = load(sys.argv[1:])
+    settings = load(Settings, "host")
     journal.configure("host", settings.log_level)
     code = asyncio.run(serve(settings))
     sys.stdout.flush()

@@ -27,10 +27,26 @@ BAD_INPUT = 2  # exit status of a command or service that was told something wro
 _file_values: ContextVar[Mapping[str, Any] | None] = ContextVar("file_values", default=None)
 
 
-class ServiceSettings(BaseSettings):
-    """The keys that all services have. Addresses are host:port."""
+class LayeredSettings(BaseSettings):
+    """Keys that flags, environment and a file give; see `layered`."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags, then environment, then file."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, dict(_file_values.get() or {}))
+
+
+class ServiceSettings(LayeredSettings):
+    """The keys that all services have. Addresses are host:port."""
 
     listen: str = "127.0.0.1:0"
     """Where the gRPC server listens; port 0 takes any free one."""
@@ -54,20 +70,9 @@ class ServiceSettings(BaseSettings):
         """The signed token in its file."""
         return self.credential.read_text().strip()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then environment, then file."""
-        return init_settings, env_settings, InitSettingsSource(settings_cls, dict(_file_values.get() or {}))
-
 
 Settings = TypeVar("Settings", bound=ServiceSettings)
+Layered = TypeVar("Layered", bound=LayeredSettings)
 
 
 def load(cls: type[Settings], service: str, arguments: Sequence[str] | None = None) -> Settings:
@@ -81,13 +86,17 @@ def load(cls: type[Settings], service: str, arguments: Sequence[str] | None = No
 
 def read(cls: type[Settings], service: str, arguments: Sequence[str]) -> Settings:
     """As `load`, but raises SlicewiseError `bad_request`."""
-    prefix = f"SLICEWISE_{service.upper()}_"
-    for name in os.environ:
-        if name.startswith(prefix) and name.removeprefix(prefix).lower() not in cls.model_fields:
-            raise SlicewiseError("bad_request", f"{name}: there is no such setting of the {service}.")
     flags = _flags(cls, arguments)
     config = flags.pop("config", None)
-    token = _file_values.set(read_yaml(Path(config)) if config else {})
+    return layered(cls, f"SLICEWISE_{service.upper()}_", f"the {service}", flags, Path(config) if config else None)
+
+
+def layered(cls: type[Layered], prefix: str, whose: str, flags: Mapping[str, Any], file: Path | None) -> Layered:
+    """`flags` over the environment's `prefix`KEY over the file; raises SlicewiseError `bad_request` with the key."""
+    for name in os.environ:
+        if name.startswith(prefix) and name.removeprefix(prefix).lower() not in cls.model_fields:
+            raise SlicewiseError("bad_request", f"{name}: there is no such setting of {whose}.")
+    token = _file_values.set(read_yaml(file) if file else {})
     try:
         return cls(_env_prefix=prefix, **flags)  # type: ignore[call-arg]
     except ValidationError as error:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field
 
 from proto.types.errors import SlicewiseError
-from proto.wire.settings import read_yaml
+from proto.wire.settings import LayeredSettings, layered
 
 ENVIRONMENT_PREFIX = "SLICEWISE_UP_"
 MAX_AGENTS = 16
 
-_file_values: ContextVar[Mapping[str, Any] | None] = ContextVar("up_file_values", default=None)
 
-
-class UpSettings(BaseSettings):
+class UpSettings(LayeredSettings):
     """One local platform. Each is a flag of `slicewise up` and a key of its file, with the same name."""
-
-    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
 
     slices: str = ""
     """CPU slices as COUNTxGPCSg:MEMORY, comma separated; empty: what NVML finds, else two CPU slices."""
@@ -53,18 +46,6 @@ class UpSettings(BaseSettings):
     gpu_manager: dict[str, Any] = Field(default_factory=dict)
     host_service: dict[str, Any] = Field(default_factory=dict)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then environment, then file."""
-        return init_settings, env_settings, InitSettingsSource(settings_cls, dict(_file_values.get() or {}))
-
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes' names: `local`, or a, b, c ... when there are several."""
@@ -75,21 +56,8 @@ class UpSettings(BaseSettings):
 
 def read_up_settings(flags: Mapping[str, Any], file: Path | None) -> UpSettings:
     """The settings; raises SlicewiseError `bad_request` with one line that names the key."""
-    for name in os.environ:
-        if name.startswith(ENVIRONMENT_PREFIX):
-            key = name.removeprefix(ENVIRONMENT_PREFIX).lower()
-            if key not in UpSettings.model_fields:
-                raise SlicewiseError("bad_request", f"{name}: there is no such setting of `slicewise up`.")
-    token = _file_values.set(read_yaml(file) if file else {})
-    try:
-        settings = UpSettings(**{name: value for name, value in flags.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "settings"
-        what = {"extra_forbidden": "there is no such setting"}.get(first["type"], first["msg"])
-        raise SlicewiseError("bad_request", f"{field}: {what}.") from error
-    finally:
-        _file_values.reset(token)
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = layered(UpSettings, ENVIRONMENT_PREFIX, "`slicewise up`", given, file)
     if settings.emulate and settings.slices:
         raise SlicewiseError("bad_request", "slices: the slices of an emulation stand in its scenario file.")
     if settings.emulate and not settings.emulate.is_file():

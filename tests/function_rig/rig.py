@@ -50,7 +50,7 @@ class HostRig:
 
     async def start(self, **settings: str) -> None:
         flags = {"state-dir": self.state, "images-dir": self.images, "trust": self.trust, "usage-interval-s": "0.5"}
-        flags |= {"backoff-first-s": "0.2", "node": "node-1"}
+        flags |= {"backoff-first-s": "0.2", "node": "node-1", "credential": "/dev/null"}
         flags |= {key.replace("_", "-"): value for key, value in settings.items()}
         words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
         self.process = await asyncio.create_subprocess_exec(

@@ -26,7 +26,8 @@ class RealHost:
     def start(self) -> str:
         """Its address."""
         flags = {"listen": "127.0.0.1:0", "state_dir": self._folder / "state", "images_dir": self._images}
-        words = [word for key, value in {**flags, "trust": self._trust}.items() for word in (f"--{key}", str(value))]
+        flags |= {"trust": self._trust, "credential": "/dev/null"}
+        words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
         with open(self._folder / "host.log", "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "functions.service", *words], stdout=subprocess.PIPE, stderr=log, text=True

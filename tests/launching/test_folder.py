@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cache_manager.service.settings import CacheManagerSettings
-from functions.service.settings import load as load_host_settings
+from functions.service.settings import Settings as HostSettings
 from gateway.service.settings import Settings as GatewaySettings
 from gpu_manager.service.settings import GpuManagerSettings
 from proto.types.errors import SlicewiseError
@@ -112,13 +112,14 @@ def test_every_service_has_a_file_that_its_own_settings_accept(layout: Layout) -
         "scheduler": SchedulerSettings,
         "gpu_manager": GpuManagerSettings,
         "gateway": GatewaySettings,
+        "host": HostSettings,
     }
     for item in services[1:]:
         kind, flag, file = item.name.partition("-")[0], *item.command[3:5]
-        if kind == "host":
-            assert load_host_settings([flag, file]).node in settings.nodes
-        else:
-            assert read(read_by[kind], kind, [flag, file]).etcd == f"127.0.0.1:{addresses['etcd']}"
+        read_back = read(read_by[kind], kind, [flag, file])
+        assert read_back.etcd == f"127.0.0.1:{addresses['etcd']}"
+        if isinstance(read_back, HostSettings):
+            assert read_back.node in settings.nodes
 
 
 @pytest.mark.parametrize(

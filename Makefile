@@ -37,7 +37,7 @@ unit: setup ## Cores and single services, in parallel
 	$(BIN)/pytest -n $(JOBS) -m "not live" tests
 
 live: setup ## The whole platform, real processes
-	$(BIN)/pytest -m live tests
+	$(BIN)/pytest -n $(JOBS) --dist loadfile -m live tests
 
 proto: setup ## Regenerate proto/wire/generated from slicewise.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. proto/wire/generated/slicewise.proto

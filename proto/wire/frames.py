@@ -8,20 +8,26 @@ synchronous half, because it may import nothing of ours; a test holds the two to
 
 from __future__ import annotations
 
+import array
 import asyncio
 import json
 import os
 import socket
+import threading
 from collections import deque
 from typing import Any
 
 # One frame must fit a socket buffer (212,992 bytes by default on Linux); payloads go into memfds.
 MAX_HEADER_BYTES = 128 * 1024
 MAX_FDS = 4
+_ROOM = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
 # Frames that may wait for a slow reader before the sender is made to wait.
 MAX_UNSENT = 256
 
 Header = dict[str, Any]
+
+# Made once: json.dumps would make an encoder for every frame.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class FrameError(ConnectionError):
@@ -30,7 +36,7 @@ class FrameError(ConnectionError):
 
 def encode(header: Header) -> bytes:
     """Header to bytes; raises FrameError when it would not fit one frame."""
-    data = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    data = _encode(header).encode()
     if len(data) > MAX_HEADER_BYTES:
         raise FrameError(f"a frame header of {len(data)} bytes is over the limit of {MAX_HEADER_BYTES}")
     return data
@@ -55,16 +61,45 @@ def close_fds(fds: list[int]) -> None:
 
 def send(sock: socket.socket, header: Header, fds: list[int] | None = None) -> None:
     """Send one frame, blocking by the socket's own timeout."""
-    socket.send_fds(sock, [encode(header)], fds or [])
+    _send(sock, encode(header), fds)
+
+
+def _send(sock: socket.socket, data: bytes, fds: list[int] | None) -> None:
+    if fds:
+        socket.send_fds(sock, [data], fds)
+    else:
+        sock.send(data)
+
+
+class _Buffer(threading.local):
+    """One buffer a thread: a fresh one of this size for each frame would cost more than the rest of it."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray(MAX_HEADER_BYTES)
+
+
+_buffer = _Buffer()
 
 
 def receive(sock: socket.socket) -> tuple[Header, list[int]]:
-    """Receive one frame, blocking by the socket's own timeout; raises FrameError at the end."""
-    data, fds, _flags, _address = socket.recv_fds(sock, MAX_HEADER_BYTES, MAX_FDS)
-    if not data:
-        close_fds(list(fds))
+    """Receive one frame, blocking by the socket's own timeout; raises FrameError at the end.
+
+    Its descriptors are closed on exec: what a service starts is given what it needs by name.
+    """
+    buffer = _buffer.bytes
+    size, ancillary, _flags, _address = sock.recvmsg_into([buffer], _ROOM, socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, body in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(body[: len(body) - len(body) % fds.itemsize])
+    if not size:
+        close_fds(fds.tolist())
         raise FrameError("the peer closed the connection")
-    return decode(data), list(fds)
+    try:
+        return decode(bytes(memoryview(buffer)[:size])), fds.tolist()
+    except FrameError:
+        close_fds(fds.tolist())
+        raise
 
 
 class FrameConnection:
@@ -109,7 +144,7 @@ class FrameConnection:
             raise FrameError("the connection is closed")
         if not self._unsent:
             try:
-                socket.send_fds(self._sock, [data], fds or [])
+                _send(self._sock, data, fds)
                 return
             except (BlockingIOError, InterruptedError):
                 pass
@@ -169,7 +204,7 @@ class FrameConnection:
         while self._unsent:
             data, fds = self._unsent[0]
             try:
-                socket.send_fds(self._sock, [data], fds)
+                _send(self._sock, data, fds)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:

@@ -154,7 +154,24 @@ def test_frames_of_both_sides_are_the_same(header: dict[str, object], tmp_path: 
             got, fds = receiver.receive(other)
             assert got == header
             assert os.path.samestat(os.fstat(fds[0]), os.fstat(file.fileno()))
+            assert not os.get_inheritable(fds[0])
             os.close(fds[0])
+            sender.send(one, header)
+            assert receiver.receive(other) == (header, [])
+
+
+def test_both_sides_close_what_came_with_no_frame_and_say_the_end(tmp_path: Path) -> None:
+    for module in (frames, runtime_frames):
+        one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other, (tmp_path / "f").open("w") as file:
+            before = len(os.listdir("/proc/self/fd"))
+            socket.send_fds(one, [b"no frame"], [file.fileno()])
+            with pytest.raises(module.FrameError, match="not JSON"):
+                module.receive(other)
+            assert len(os.listdir("/proc/self/fd")) == before
+            one.close()
+            with pytest.raises(module.FrameError, match="closed the connection"):
+                module.receive(other)
 
 
 def test_headers_that_do_not_fit_are_refused_alike() -> None:

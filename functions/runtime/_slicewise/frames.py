@@ -13,6 +13,8 @@ import threading
 MAX_HEADER_BYTES = 128 * 1024
 MAX_FDS = 4
 _ROOM = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
+# Made once: json.dumps would make an encoder for every frame.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class FrameError(ConnectionError):
@@ -21,7 +23,7 @@ class FrameError(ConnectionError):
 
 def encode(header) -> bytes:
     """Header to bytes; raises FrameError when it would not fit one frame."""
-    data = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    data = _encode(header).encode()
     if len(data) > MAX_HEADER_BYTES:
         raise FrameError("a frame header of {} bytes is over the limit of {}".format(len(data), MAX_HEADER_BYTES))
     return data
@@ -68,7 +70,11 @@ def receive(sock):
     if not size:
         close_fds(fds)
         raise FrameError("the peer closed the connection")
-    return decode(bytes(memoryview(_buffer.bytes)[:size])), list(fds)
+    try:
+        return decode(bytes(memoryview(_buffer.bytes)[:size])), list(fds)
+    except FrameError:
+        close_fds(fds)
+        raise
 
 
 def close_fds(fds) -> None:

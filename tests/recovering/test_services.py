@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 
 import psutil
 import pytest
@@ -48,8 +49,8 @@ def load(scene: Scene, *functions: str) -> Iterator[Load]:
             try:
                 reply = scene.call(function)
                 status, text = reply.status, reply.text
-            except OSError as error:
-                status, text = 0, str(error)
+            except (OSError, HTTPException) as error:
+                status, text = 0, repr(error)
             seen.met.append((began, time.monotonic() - began, status, text))
             if status != 200:
                 stop.wait(0.05)  # as any client would

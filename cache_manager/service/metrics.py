@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, start_http_server
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from cache_manager.core.lists import SECOND_NS, Lists
-from proto.types.errors import SlicewiseError
+from proto.wire import scraping
 
 
 class Metrics(Collector):
@@ -45,9 +45,4 @@ class Metrics(Collector):
 
     def serve(self, address: str) -> int:
         """Serve /metrics at host:port; the port. Raises SlicewiseError `conflict` if it is taken."""
-        host, _, port = address.rpartition(":")
-        try:
-            server, _ = start_http_server(int(port), host, self.registry)
-        except OSError as error:
-            raise SlicewiseError("conflict", f"{address} is in use by another process.") from error
-        return int(server.server_port)
+        return scraping.serve(self.registry, address)

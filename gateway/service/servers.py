@@ -11,8 +11,8 @@ from uvicorn._types import ASGI3Application
 
 from gateway.service.http_protocol import bounded_protocol
 from proto.types.errors import SlicewiseError
+from proto.wire.http import serving
 
-_BACKLOG = 2048
 # The launcher gives a service 5 s from SIGTERM to its end.
 _GRACE_S = 3
 
@@ -32,7 +32,7 @@ def bind(address: str) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, int(port)))
-        listener.listen(_BACKLOG)
+        listener.listen(serving.BACKLOG)
     except (OSError, ValueError, OverflowError) as error:
         listener.close()
         raise SlicewiseError("conflict", f"The gateway cannot listen on {address}: {error}.") from error
@@ -48,19 +48,11 @@ def address_of(listener: socket.socket) -> str:
 
 def make_server(app: ASGI3Application, max_header_bytes: int, keep_alive_s: float) -> uvicorn.Server:
     """A server for `serve(sockets=[...])`; it ends when `should_exit` is set."""
-    config = uvicorn.Config(
+    config = serving.config(
         app,
+        keep_alive_s,
         http=bounded_protocol(max_header_bytes),
-        ws="none",
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
         date_header=True,
-        backlog=_BACKLOG,
-        timeout_keep_alive=int(keep_alive_s),
         timeout_graceful_shutdown=_GRACE_S,
     )
     return _Server(config)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpu_manager.service.clock import now_ns
-from proto.types.errors import SlicewiseError
+from proto.wire import scraping
 
 if TYPE_CHECKING:
     from gpu_manager.service.slices import LiveSlice
@@ -76,9 +76,4 @@ class Metrics(Collector):
 
     def serve(self, address: str) -> int:
         """Serve /metrics at host:port; the port. Raises SlicewiseError `conflict` if it is taken."""
-        host, _, port = address.rpartition(":")
-        try:
-            server, _ = start_http_server(int(port), host, self.registry)
-        except OSError as error:
-            raise SlicewiseError("conflict", f"{address} is in use by another process.") from error
-        return int(server.server_port)
+        return scraping.serve(self.registry, address)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily as Counter
 from prometheus_client.core import GaugeMetricFamily as Gauge
 from prometheus_client.registry import Collector
 
-from proto.types.errors import SlicewiseError
+from proto.wire import scraping
 from scheduler.core.document import status_of
 from scheduler.service.desk import Desk
 from scheduler.service.pen import Pen
@@ -32,12 +32,7 @@ class Metrics(Collector):
     def serve(self, address: str) -> int:
         """Serve /metrics at host:port; the port. Raises SlicewiseError `conflict` if it is taken."""
         self.registry.register(self)
-        host, _, port = address.rpartition(":")
-        try:
-            server, _ = start_http_server(int(port), host or "127.0.0.1", self.registry)
-        except OSError as error:
-            raise SlicewiseError("conflict", f"{address} is in use by another process.") from error
-        return int(server.server_port)
+        return scraping.serve(self.registry, address)
 
     def describe(self) -> Families:
         """Nothing is known before the loop runs; registering must not ask it."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.storing_state.conftest import etcd, store
+from tests.etcd_rig import etcd, store
 
 __all__ = ["etcd", "store"]

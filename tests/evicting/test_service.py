@@ -24,7 +24,7 @@ from proto.wire.credentials import ISSUERS, SigningKey
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as pb_grpc
 from proto.wire.settings import write_yaml
-from tests.storing_state.conftest import PASSWORD, Etcd
+from tests.etcd_rig import PASSWORD, Etcd
 
 SPEC = SliceSpec("n-0", "n", 0, 1, 1000, "cpu")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from datastore import keys, server
+from datastore import keys
 from datastore.store import Store
 from proto.types.placing import Binding
 from proto.types.slices import CachedWorker, SliceSpec, SliceState, SliceStatus, WorkerStatus
@@ -23,27 +23,13 @@ from proto.wire.calls import SchedulerCalls
 from proto.wire.credentials import SigningKey, Trust
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
-from tests.storing_state.conftest import PASSWORD, Etcd, free_ports
+from tests.etcd_rig import PASSWORD, Etcd, etcd, free_ports, store
 
 MB = 1_000_000
 SOON_S = 10.0  # a hang guard, not a measure
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    running = Etcd(tmp_path_factory.mktemp("etcd"))
-    running.start()
-    running.ready()
-    yield running
-    running.kill()
-
-
-@pytest.fixture
-async def store(etcd: Etcd) -> AsyncIterator[Store]:
-    connected = Store(etcd.address, server.USER, PASSWORD)
-    await connected.delete_prefix(keys.ROOT)
-    yield connected
-    await connected.close()
+__all__ = ["etcd", "store"]
 
 
 class Scheduler:

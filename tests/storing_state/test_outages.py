@@ -11,7 +11,7 @@ import pytest
 from datastore import administration, keys, server
 from datastore.store import Store
 from proto.types.errors import SlicewiseError
-from tests.storing_state.conftest import PASSWORD, Etcd, free_ports
+from tests.etcd_rig import PASSWORD, Etcd, free_ports
 
 
 async def _next(changes: AsyncIterator[tuple[str, dict[str, object] | None]]) -> tuple[str, dict[str, object] | None]:

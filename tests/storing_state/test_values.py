@@ -12,7 +12,7 @@ from datastore import administration, keys, server
 from datastore.store import Store
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
-from tests.storing_state.conftest import PASSWORD, ROOT_PASSWORD, Etcd
+from tests.etcd_rig import PASSWORD, ROOT_PASSWORD, Etcd
 
 FOX = FunctionKey("openfaas-fn", "fox")
 

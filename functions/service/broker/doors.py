@@ -9,11 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import os
 import random
 import time
-from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 import grpc
@@ -21,8 +19,7 @@ import grpc.aio
 
 from proto.types.errors import SlicewiseError
 from proto.types.placing import Binding
-from proto.wire import frames, peers
-from proto.wire.generated import slicewise_pb2 as pb
+from proto.wire import frames, peers, pieces
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 
 Answer = tuple[frames.Header, list[int]]
@@ -162,7 +159,9 @@ class RemoteDoor:
 
     async def ask(self, header: frames.Header, fds: list[int], timeout_s: float) -> Answer:
         """As Door says; the answer's payload is a fresh memfd."""
-        call = self._stub.Exchange(_chunks(header, fds), metadata=self._metadata, timeout=timeout_s + GRACE_S)
+        size = os.fstat(fds[0]).st_size if fds else 0
+        request = pieces.split(header, fds, size)
+        call = self._stub.Exchange(request, metadata=self._metadata, timeout=timeout_s + GRACE_S)
         answer: frames.Header | None = None
         payload = -1
         try:
@@ -172,7 +171,7 @@ class RemoteDoor:
                 if chunk.data:
                     if payload < 0:
                         payload = os.memfd_create("slicewise-answer", os.MFD_CLOEXEC)
-                    _write_all(payload, chunk.data)
+                    await pieces.append(payload, chunk.data)
             if answer is None:
                 raise lost("The other node's GPU manager ended the call without an answer.")
         except grpc.aio.AioRpcError as error:
@@ -231,26 +230,6 @@ def failure_of(answer: frames.Header) -> SlicewiseError:
     error: dict[str, Any] = answer.get("error") or {}
     message = str(error.get("message") or "The slice gave no reason.")
     return SlicewiseError(str(error.get("code") or "internal"), message, error.get("retry_after_s"))
-
-
-async def _chunks(header: frames.Header, fds: list[int]) -> AsyncIterator[pb.Chunk]:
-    text = json.dumps(header, separators=(",", ":"))
-    size = os.fstat(fds[0]).st_size if fds else 0
-    offset = 0
-    while True:
-        data = os.pread(fds[0], min(peers.CHUNK_BYTES, size - offset), offset) if offset < size else b""
-        offset += len(data)
-        last = offset >= size or not data
-        yield pb.Chunk(header=text, data=data, last=last)
-        if last:
-            return
-        text = ""
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _close(descriptor: int) -> None:

@@ -12,7 +12,6 @@ import signal
 import socket
 import time
 
-import uvicorn
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -25,11 +24,11 @@ from functions.service.broker.upstream import NotServing, Upstream
 from functions.service.orders import BrokerOrder
 from proto.wire import frames, journal
 from proto.wire.calls import SchedulerCalls
+from proto.wire.http import serving
 
 log = logging.getLogger(__name__)
 
 PROBE_FIRST_S, PROBE_LIMIT_S = 0.01, 0.1
-BACKLOG = 2048
 HELLO_S = 5.0
 NO_HELLO = (
     "The function listens, but Slicewise's runtime in it has not said hello: was python started with -I, -E or -S, "
@@ -54,26 +53,15 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
     runtime, invocations = await _gpu_side(order) if order.gpu else (None, None)
     broker = Broker(order, upstream, invocations)
-    config = uvicorn.Config(
-        broker,  # type: ignore[arg-type]
-        loop="none",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
+    config = serving.config(broker, KEEP_ALIVE_S, http="httptools", date_header=False)
     config.load()
     # uvicorn's own Server would wake ten times a second in every idle replica; its protocol is all we need.
     state = ServerState()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    server = await loop.create_server(lambda: HttpToolsProtocol(config, state, {}), sock=listener, backlog=BACKLOG)
+    server = await loop.create_server(
+        lambda: HttpToolsProtocol(config, state, {}), sock=listener, backlog=serving.BACKLOG
+    )
     await control.send({"listening": listener.getsockname()[1]})
     host = asyncio.create_task(_obey(control, broker, upstream, runtime, stop), name="host")
     await stop.wait()

@@ -20,7 +20,7 @@ from gpu_manager.service.doors.session import Session, function_in, parse_header
 from gpu_manager.service.node import Node
 from gpu_manager.service.status import status
 from proto.types.errors import SlicewiseError
-from proto.wire import frames, peers
+from proto.wire import frames, peers, pieces
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 
@@ -28,8 +28,6 @@ ALLOWED = {
     "Exchange": ("service:", "replica:"),
     "Pull": ("service:gpu_manager",),
 }
-# Up to here a copy is quicker than handing it to a thread.
-INLINE_BYTES = 1 << 20
 
 
 class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
@@ -66,7 +64,7 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
         try:
             head, result = await answer
             try:
-                async for chunk in _chunks(head, result):
+                async for chunk in pieces.split(head, result, int(head.get("bytes") or 0) if result else 0):
                     yield chunk
             finally:
                 frames.close_fds(result)
@@ -88,10 +86,7 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
                     raise SlicewiseError("body_too_large", f"The request carries more than {limit} bytes.")
                 if not fds:
                     fds.append(os.memfd_create("slicewise-payload", os.MFD_CLOEXEC))
-                if len(chunk.data) <= INLINE_BYTES:
-                    _write(fds[0], chunk.data)
-                else:
-                    await asyncio.to_thread(_write, fds[0], chunk.data)
+                await pieces.append(fds[0], chunk.data)
             if chunk.last:
                 return header
         raise SlicewiseError("body_cut", "The request ended before its last piece.")
@@ -100,30 +95,6 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
 def _package_bytes(header: dict[str, Any]) -> int:
     model = header.get("model")
     return int(model.get("package_bytes") or 0) if isinstance(model, dict) else 0
-
-
-def _write(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-async def _chunks(head: dict[str, Any], fds: list[int]) -> AsyncIterator[pb.Chunk]:
-    size = int(head.get("bytes") or 0) if fds else 0
-    offset = 0
-    first = json.dumps(head)
-    while True:
-        want = min(peers.CHUNK_BYTES, size - offset)
-        data = b""
-        if want:
-            inline = want <= INLINE_BYTES
-            data = os.pread(fds[0], want, offset) if inline else await asyncio.to_thread(os.pread, fds[0], want, offset)
-        offset += len(data)
-        last = offset >= size or not data
-        yield pb.Chunk(header=first, data=data, last=last)
-        if last:
-            return
-        first = ""
 
 
 class Control(rpc.GpuManagerServicer):  # type: ignore[misc]

@@ -106,17 +106,18 @@ def worker_bytes(platform: Platform) -> int | None:
 
     Anonymous pages of their own, and in full what they map of model files and shared memory.
     """
-    workers = [process for process in platform.processes() if _name(process).startswith("sw:")]
+    workers = [process for process in platform.processes() if process_name(process).startswith("sw:")]
     total = 0
     try:
         for process in workers:
             total += _held(Path(f"/proc/{process.pid}/smaps").read_text())
     except OSError:
         return None
-    return total if all(process.is_running() and _name(process).startswith("sw:") for process in workers) else None
+    return total if all(process.is_running() and process_name(process).startswith("sw:") for process in workers) else None
 
 
-def _name(process: psutil.Process) -> str:
+def process_name(process: psutil.Process) -> str:
+    """Its name, "" once it has ended."""
     try:
         return process.name() if process.status() != psutil.STATUS_ZOMBIE else ""
     except psutil.Error:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.platform_functions import Gates, remove
+from tests.platform_functions import Gates, process_name, remove
 from tests.platform_rig import Platform
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
@@ -59,4 +59,4 @@ def test_a_function_deleted_during_a_call_finishes_it_and_is_gone(numbers: Platf
 
 
 def _workers(platform: Platform, name: str) -> list[int]:
-    return [process.pid for process in platform.processes() if process.name().startswith(f"sw:{name}")]
+    return [process.pid for process in platform.processes() if process_name(process).startswith(f"sw:{name}")]

@@ -113,7 +113,9 @@ def worker_bytes(platform: Platform) -> int | None:
             total += _held(Path(f"/proc/{process.pid}/smaps").read_text())
     except OSError:
         return None
-    return total if all(process.is_running() and process_name(process).startswith("sw:") for process in workers) else None
+    return (
+        total if all(process.is_running() and process_name(process).startswith("sw:") for process in workers) else None
+    )
 
 
 def process_name(process: psutil.Process) -> str:

@@ -282,21 +282,18 @@ class _Task(WSGITask):  # type: ignore[misc]
     waitress would send them by themselves here, as every write leaves at once.
     """
 
-    channel: Any
-
     def write(self, data: bytes) -> None:
         """Write a piece of the body, the headers before the first."""
         if self.wrote_header or not 0 < len(data) <= TOGETHER_BYTES:
             super().write(data)
             return
-        channel = self.channel
-        keeping = _Held(channel)
-        self.channel = keeping
+        channel, self.channel = self.channel, _Held(self.channel)
         try:
             super().write(data)
+            held = self.channel.held
         finally:
             self.channel = channel
-        channel.write_soon(b"".join(keeping.held))
+        channel.write_soon(b"".join(held))
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]

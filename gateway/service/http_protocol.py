@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from proto.wire.http.serving import Front
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _log = logging.getLogger(__name__)
 
 
-def bounded_protocol(max_header_bytes: int) -> type[Front]:
+def bounded_protocol(max_header_bytes: int) -> type[HttpToolsProtocol]:
     """A protocol class that answers 431 to a head of more than `max_header_bytes`."""
     text = f"The request line and headers are longer than {max_header_bytes} bytes together.\n".encode()
     answer = (
@@ -21,7 +21,7 @@ def bounded_protocol(max_header_bytes: int) -> type[Front]:
         b"connection: close\r\ncontent-length: " + str(len(text)).encode() + b"\r\n\r\n" + text
     )
 
-    class BoundedProtocol(Front):
+    class BoundedProtocol(HttpToolsProtocol):
         _in_head = False
         _head_bytes = 0
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ def free_ports(count: int) -> list[int]:
     for sock in held:
         sock.close()
     return ports
+
+
+def _stopped(stat: Path) -> bool:
+    return stat.read_text().rpartition(")")[2].split()[0] == "T"
 
 
 class Etcd:
@@ -48,6 +53,10 @@ class Etcd:
     def freeze(self) -> None:
         assert self._process
         self._process.send_signal(signal.SIGSTOP)
+        # Its other threads run on for a moment, and would still answer.
+        tasks = Path(f"/proc/{self._process.pid}/task")
+        while not all(_stopped(task / "stat") for task in tasks.iterdir()):
+            time.sleep(0.001)
 
     def thaw(self) -> None:
         assert self._process

@@ -54,7 +54,7 @@ class Node:
         self.metrics = Metrics()
         self.fence = Fence()
         self.store = Store(settings.state_dir / "models", self._store_changed)
-        self.zygotes = Zygotes(settings.zygotes)
+        self.zygotes = Zygotes(settings.zygotes, cpu=not any(device.cuda for device in devices.slices()))
         self.keep: dict[str, list[pb.KeepItem]] = {}
         self.listeners: list[Listener] = []
         self.on_changed: Callable[[LiveSlice], None] = lambda live: None
@@ -64,7 +64,7 @@ class Node:
         self._calls = itertools.count(1)
         # Higher than anything that an earlier process of this node has sent.
         self._sequence = time.time_ns()
-        self._tmp = settings.state_dir / "tmp"
+        self._tmp = settings.state_dir.resolve() / "tmp"
         shutil.rmtree(self._tmp, ignore_errors=True)
         self._tmp.mkdir(parents=True)
         self._tmp.chmod(0o711)
@@ -170,7 +170,7 @@ class Node:
         """What of an environment goes onto a worker's path; an unknown one has nothing."""
         if self.settings.images_dir is None or not environment or "/" in environment or environment.startswith("."):
             return []
-        folder = self.settings.images_dir / "environments" / environment
+        folder = self.settings.images_dir.resolve() / "environments" / environment
         return [str(path) for path in sorted(folder.glob("lib/python3*/site-packages"))]
 
     def worker_tmp(self, slice_id: str, incarnation: int, uid: int) -> Path:

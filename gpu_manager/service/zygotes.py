@@ -41,8 +41,9 @@ def _die_with_parent() -> None:
 class Zygote:
     """One interpreter's zygote, started on first use and again whenever it has died."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, cpu: bool = False) -> None:
         self.python = python
+        self._flags = ["--cpu"] if cpu else []
         self.version = ""  # "3.11/2.13.0+cpu"
         self.missing: list[str] = []
         self.restarts = -1
@@ -104,7 +105,7 @@ class Zygote:
         environment["CUDA_VISIBLE_DEVICES"] = ""
         try:
             self._process = await asyncio.create_subprocess_exec(
-                self.python, "-m", "gpu_manager.worker", "--socket-fd", str(theirs.fileno()),
+                self.python, "-m", "gpu_manager.worker", "--socket-fd", str(theirs.fileno()), *self._flags,
                 pass_fds=[theirs.fileno()], stdin=asyncio.subprocess.DEVNULL, stdout=sys.stderr,
                 env=environment, preexec_fn=_die_with_parent, start_new_session=True,
             )  # fmt: skip
@@ -208,10 +209,10 @@ class Zygote:
 
 
 class Zygotes:
-    """The interpreters of this node."""
+    """The interpreters of this node, of which no slice is a GPU's if `cpu`."""
 
-    def __init__(self, pythons: Sequence[str]) -> None:
-        self.all = [Zygote(python) for python in dict.fromkeys(pythons)]
+    def __init__(self, pythons: Sequence[str], cpu: bool) -> None:
+        self.all = [Zygote(python, cpu) for python in dict.fromkeys(pythons)]
 
     async def start(self, *, now: bool) -> None:
         """Identify all of them, and start them if `now`; raises SlicewiseError if none can run models."""

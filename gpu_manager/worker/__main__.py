@@ -13,9 +13,10 @@ import sys
 
 
 def main() -> int:
-    """Parse the one flag, import torch, serve until the GPU manager goes away."""
+    """Parse the flags, import torch, serve until the GPU manager goes away."""
     parser = argparse.ArgumentParser(prog="python -m gpu_manager.worker")
     parser.add_argument("--socket-fd", type=int, required=True, help="inherited end of a SOCK_SEQPACKET pair")
+    parser.add_argument("--cpu", action="store_true", help="no slice of this node is a GPU's")
     arguments = parser.parse_args()
     manager = socket.socket(fileno=arguments.socket_fd)
     manager.set_inheritable(False)
@@ -24,7 +25,7 @@ def main() -> int:
     from gpu_manager.worker import zygote
 
     zygote.prepare()
-    return zygote.serve(manager)
+    return zygote.serve(manager, arguments.cpu)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ from pathlib import Path
 _RESERVE_BYTES = 64 << 20
 _UNTOUCHED_BYTES = 4 << 20  # the same for a load, which starts no threads
 _STUCK = re.compile(r"tried to allocate (\d+) bytes|Tried to allocate ([\d.]+) ([KMG])iB")
+_FIELD = re.compile(rb"^(\w+): +(\d+) kB", re.M)
+_NEVER = 1 << 60  # Linux before 6.0 does not say
+_FEW_KB = 256
 _PRIVATE_DIRTY = re.compile(rb"^Private_Dirty: +(\d+) kB", re.M)
 _ANONYMOUS = re.compile(rb"^Anonymous: +(\d+) kB", re.M)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -36,11 +39,16 @@ class Overrun(Exception):
 
 
 def _own_anonymous() -> int:
-    """Anonymous pages that no other process shares, summed over the mappings.
+    """Anonymous pages that no other process shares.
 
-    A mapping's private dirty pages alone would not do: they count a model file's pages that the kernel has not
-    written to the disk yet.
+    These are the private dirty ones, of which the kernel has a sum, unless a model file's pages are dirty
+    as well: not written to the disk yet, or never, on tmpfs. Only then are the mappings added up one by one, which
+    takes ten times as long.
     """
+    rollup = Path("/proc/self/smaps_rollup").read_bytes()
+    whole = {name: int(kilobytes) for name, kilobytes in _FIELD.findall(rollup)}
+    if whole.get(b"Pss_Dirty", _NEVER) - whole.get(b"Pss_Anon", 0) <= _FEW_KB:
+        return whole[b"Private_Dirty"] * 1024
     text = Path("/proc/self/smaps").read_bytes()
     pairs = zip(_PRIVATE_DIRTY.findall(text), _ANONYMOUS.findall(text), strict=True)
     return sum(min(int(dirty), int(anonymous)) for dirty, anonymous in pairs) * 1024

@@ -124,6 +124,13 @@ class Worker:
         return _failure("internal", f"The worker failed: {what}")
 
 
+def warm(cpu: bool) -> None:
+    """Do ahead what any worker does, on a node without GPUs if `cpu`."""
+    if cpu:
+        devices.patch(torch)
+    Ledger(cuda=False).held()  # what is written to here is copied from the zygote only once
+
+
 def _failure(code: str, message: str) -> dict[str, Any]:
     return {"ok": False, "error": {"code": code, "message": message}}
 

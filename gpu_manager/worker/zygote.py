@@ -16,16 +16,18 @@ import signal
 import socket
 import sys
 import time
-import traceback
 from typing import Any
 
 from proto.wire import frames
 
 from . import birth
 from .nursery import MAX_NURSERIES, Nursery, wanted_modules
+from .spare import Spare
 
 # Sets of modules that could not be imported ahead, remembered so that it is tried once.
 MAX_HOPELESS = 256
+# The worker that has just been made has its load to do first.
+SPARE_AFTER_S = 0.02
 
 
 def prepare() -> None:
@@ -47,14 +49,18 @@ def prepare() -> None:
 class Zygote:
     """One zygote and its children; `serve` is the whole life of it. A nursery is one, too."""
 
-    def __init__(self, manager: socket.socket, missing: list[str]) -> None:
+    def __init__(self, manager: socket.socket, missing: list[str], cpu: bool) -> None:
         self._manager = manager
         self._missing = missing
+        self._cpu = cpu
         self._selector = selectors.DefaultSelector()
         self._selector.register(manager, selectors.EVENT_READ, self._hear_manager)
         self._children: dict[int, int] = {}  # pid -> pidfd
         self._nurseries: dict[tuple[str, ...], Nursery] = {}
         self._hopeless: set[tuple[str, ...]] = set()
+        self._spare: Spare | None = None
+        self._unnamed: set[int] = set()  # children that are nobody's worker yet
+        self._spare_at: float | None = time.monotonic()
         self._retiring = False
         self._over = False
 
@@ -66,10 +72,13 @@ class Zygote:
             for nursery in [n for n in self._nurseries.values() if not n.ready and time.monotonic() > n.until]:
                 os.kill(nursery.pid, signal.SIGKILL)
                 nursery.until = float("inf")  # its end is read like any other
+            self._refill()
         return 0
 
     def _patience(self) -> float | None:
         waits = [n.until for n in self._nurseries.values() if not n.ready and n.until != float("inf")]
+        if self._spare_at is not None:
+            waits.append(self._spare_at)
         return max(0.0, min(waits) - time.monotonic()) if waits else None
 
     def _hear_manager(self) -> None:
@@ -80,6 +89,9 @@ class Zygote:
             return
         if header.get("op") == "retire":
             self._retiring = True
+            if self._spare is not None:
+                self._spare.close()
+                self._spare = None
             return
         number = header.get("id")
         try:
@@ -98,7 +110,8 @@ class Zygote:
             frames.close_fds(fds)
 
     def _answer_fork(self, order: dict[str, Any], end: int) -> None:
-        pid = self._fork(order, end)
+        pid = self._worker(order, end)
+        self._spare_at = time.monotonic() + SPARE_AFTER_S
         self._say({"id": order.get("id"), "ok": True, "pid": pid, "missing": self._missing})
 
     def _say(self, header: dict[str, Any]) -> None:
@@ -118,7 +131,7 @@ class Zygote:
                 oldest = min(self._nurseries.values(), key=lambda n: n.used)
                 oldest.retire()
                 del self._nurseries[oldest.modules]
-            nursery = Nursery(modules, lambda sock: Zygote(sock, self._missing).serve(), self._descriptors())
+            nursery = Nursery(modules, lambda sock: Zygote(sock, self._missing, self._cpu).serve(), self._descriptors())
             self._nurseries[modules] = nursery
             self._selector.register(nursery.socket, selectors.EVENT_READ, lambda: self._hear_nursery(nursery))
         return None if nursery.full else nursery
@@ -151,37 +164,54 @@ class Zygote:
         sockets = [self._manager.fileno(), self._selector.fileno()]
         return [*sockets, *(n.socket.fileno() for n in self._nurseries.values()), *self._children.values()]
 
-    def _fork(self, order: dict[str, Any], end: int) -> int:
-        pid = os.fork()
-        if pid == 0:
-            status = 1
+    def _worker(self, order: dict[str, Any], end: int) -> int:
+        """The pid of a worker for this order, which has its end of a socket."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
             try:
-                sock = socket.socket(fileno=os.dup(end))
-                os.closerange(3, sock.fileno())
-                os.closerange(sock.fileno() + 1, 4096)
-                from . import serving  # before our own names leave sys.modules
+                spare.become(order, end)
+            except OSError:
+                spare = None  # somebody killed it; its end is reaped
+        if spare is None:
+            spare = self._make_spare()
+            spare.become(order, end)
+        self._unnamed.discard(spare.pid)
+        return spare.pid
 
-                birth.be_born(order, self._missing)
-                status = serving.serve(sock, order)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        pidfd = os.pidfd_open(pid)
-        self._children[pid] = pidfd
-        self._selector.register(pidfd, selectors.EVENT_READ, lambda: self._reap(pid))
-        return pid
+    def _make_spare(self) -> Spare:
+        spare = Spare(self._missing, self._cpu)
+        self._unnamed.add(spare.pid)
+        self._children[spare.pid] = spare.pidfd
+        self._selector.register(spare.pidfd, selectors.EVENT_READ, lambda: self._reap(spare.pid))
+        return spare
+
+    def _refill(self) -> None:
+        """Make the next spare when there was nothing else to do for a while."""
+        if self._spare_at is None or time.monotonic() < self._spare_at:
+            return
+        self._spare_at = None
+        if self._spare is None and not self._retiring:
+            try:
+                self._spare = self._make_spare()
+            except OSError as error:
+                print(f"zygote: no process can be made ahead: {error}", file=sys.stderr)
 
     def _reap(self, pid: int) -> None:
         _, status = os.waitpid(pid, os.WNOHANG)
         pidfd = self._children.pop(pid)
         self._selector.unregister(pidfd)
         os.close(pidfd)
+        if pid in self._unnamed:
+            self._unnamed.discard(pid)
+            if self._spare is not None and self._spare.pid == pid:
+                self._spare.close()
+                self._spare = None
+            return
         self._say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
 
 
-def serve(manager: socket.socket) -> int:
+def serve(manager: socket.socket, cpu: bool) -> int:
     """Serve `manager` until it closes; SIGINT is for whoever started us, SIGTERM ends us at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    return Zygote(manager, birth.impossible()).serve()
+    return Zygote(manager, birth.impossible(), cpu).serve()

@@ -1,0 +1,78 @@
+"""A fork made before it is wanted: it has left the node's namespaces and waits to be told whose worker it is.
+
+Copying the zygote's page tables and making namespaces take most of a birth, and are the same for every worker. The
+zygote keeps one such child, takes it for the next order and makes another once it has nothing else to do.
+A spare has seen no order, so it holds nothing of any function.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from typing import Any
+
+from proto.wire import frames
+
+from . import birth
+
+Order = dict[str, Any]
+
+MAX_DESCRIPTORS = 4096
+
+
+class Spare:
+    """The zygote's side of one, for a node without GPUs if `cpu`. Raises OSError if no process can be made."""
+
+    def __init__(self, missing: list[str], cpu: bool) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.pid = os.fork()
+        except OSError:
+            self._socket.close()
+            theirs.close()
+            raise
+        if self.pid == 0:
+            _live(theirs, missing, cpu)
+        theirs.close()
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def become(self, order: Order, end: int) -> None:
+        """Make it the worker of this order, with the worker's end of its socket; raises OSError if it has died."""
+        try:
+            frames.send(self._socket, order, [end])
+        finally:
+            self._socket.close()
+
+    def close(self) -> None:
+        """It is not wanted any more."""
+        self._socket.close()
+
+
+def _live(sock: socket.socket, missing: list[str], cpu: bool) -> None:
+    """The child's own life; never returns."""
+    status = 1
+    try:
+        _keep_only(sock)
+        from . import serving  # before our own names leave sys.modules
+
+        covers = birth.leave(missing)
+        serving.warm(cpu)
+        try:
+            order, fds = frames.receive(sock)
+        except (frames.FrameError, OSError):
+            os._exit(0)
+        end = socket.socket(fileno=fds[0])
+        birth.become(order, covers)
+        _keep_only(end)
+        status = serving.serve(end, order)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _keep_only(sock: socket.socket) -> None:
+    """Close all descriptors but this and the first three; an end of the zygote's, kept open, would hide a death."""
+    os.closerange(3, sock.fileno())
+    os.closerange(sock.fileno() + 1, MAX_DESCRIPTORS)

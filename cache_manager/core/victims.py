@@ -1,9 +1,9 @@
 """Which workers go when a slice needs room: the least recently used, and no more than needed.
 
 The rule is the first paper's (its Cache Manager): walk the slice's LRU list and stop as soon as the
-new worker fits. One thing is added: workers that queued calls wait for are spared while others can
-go, since evicting one of them only turns a certain hit into a certain load. How often a worker is
-called is left to LRU itself, which sees every call.
+new worker fits. Two things are added, which the scheduler knows and sends along. Workers that queued calls wait
+for are spared while others can go, since evicting one of them only turns a certain hit into a certain load. And
+among workers that are called often, how often says more than which was called last: the rarer goes first.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from proto.types.errors import SlicewiseError
-from proto.types.placing import Victims
+from proto.types.placing import Demand, Victims
 from proto.types.slices import CachedWorker
 
 MIB = 1024 * 1024
+NO_DEMAND = Demand()
 
 
 def victims(
@@ -24,23 +25,23 @@ def victims(
     worker: str,
     needed_bytes: int,
     never: Collection[str] = (),
-    queued: Mapping[str, int] | None = None,
+    keep: Mapping[str, Demand] | None = None,
 ) -> Victims:
     """The workers that must go so that `worker` (a key) with `needed_bytes` fits, in the order to go.
 
-    `lru` is least recently used first; `never` may not go now; `queued` counts the calls that wait
-    for a worker. Raises SlicewiseError `model_too_large` when the slice is too small even if empty,
+    `lru` is least recently used first; `never` may not go now; `keep` says which
+    workers are in demand. Raises SlicewiseError `model_too_large` when the slice is too small even if empty,
     `no_slice` when it would do but for workers that may not go now.
     """
     if needed_bytes <= free_bytes:
         return Victims(slice_id, (), f"{_mib(free_bytes)} are free, {_mib(needed_bytes)} are needed")
-    waiting = queued or {}
+    demand = keep or {}
     others = [item for item in lru if item.key != worker]
     free_to_go = [item for item in others if item.key not in never]
-    spared_last = sorted(free_to_go, key=lambda item: waiting.get(item.key, 0) > 0)
+    least_wanted_first = sorted(free_to_go, key=lambda item: demand.get(item.key, NO_DEMAND).rank)
     chosen: list[CachedWorker] = []
     room = free_bytes
-    for item in spared_last:
+    for item in least_wanted_first:
         if room >= needed_bytes:
             break
         chosen.append(item)
@@ -51,7 +52,7 @@ def victims(
         slice_id,
         tuple(item.key for item in chosen),
         f"{_mib(needed_bytes)} are needed, {_mib(free_bytes)} are free; "
-        f"the least recently used of {len(others)} go until there is room",
+        f"of {len(others)} those go that nobody waits for, the rarest called and least recently used first",
     )
 
 

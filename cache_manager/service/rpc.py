@@ -15,6 +15,7 @@ from cache_manager.core.victims import victims
 from cache_manager.service.metrics import Metrics
 from datastore import keys
 from proto.types.errors import SlicewiseError
+from proto.types.placing import Demand
 from proto.types.slices import SliceState
 from proto.wire import convert
 from proto.wire.generated import slicewise_pb2 as pb
@@ -47,7 +48,7 @@ class CacheManager(pb_grpc.CacheManagerServicer):  # type: ignore[misc]
                 request.worker,
                 request.needed_bytes,
                 frozenset(request.never),
-                {item.worker: item.queued for item in request.keep},
+                {item.worker: Demand(item.queued, item.calls_per_s) for item in request.keep},
             )
         except SlicewiseError as error:
             self._metrics.refused.labels(error.code).inc()

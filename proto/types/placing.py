@@ -43,6 +43,19 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """How much a worker is wanted where room must be made: calls that wait for it, and calls a second of late."""
+
+    queued: int = 0
+    calls_per_s: float = 0.0  # 0: too few, or none for too long, to expect more
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The lower goes first; equal ones go least recently used first."""
+        return self.queued > 0, self.calls_per_s
+
+
+@dataclass(frozen=True, slots=True)
 class Victims:
     """The cache manager's answer to Admit: exactly the workers that must go, in this order."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from proto.types.placing import Place
+from proto.types.placing import Demand, Place
 from scheduler.core import events as ev
 from scheduler.core.estimates import Estimates, Profiles
-from scheduler.core.instructions import Bind, Instruction, Keep, KeepItem
+from scheduler.core.instructions import Bind, Instruction, Keep
 from scheduler.core.ledger import Ledger
 from scheduler.core.policies.base import Decision, Policy
 from scheduler.core.records import Placement, Records
@@ -28,7 +28,9 @@ from scheduler.core.tuning import PAPER, Tuning
 
 _RATE_NS = 30e9  # calls a second are averaged over about half a minute, a few turns of a busy slice's cache
 _MAX_RATES = 4096  # worker keys whose rates are kept before the long silent ones are dropped
-_KEEP_ITEMS = 256  # workers named in one Keep; the most wanted come first
+_DEMANDED = 256  # workers named in one Keep; the most wanted come first
+_OFTEN = 8  # calls within about _RATE_NS from which on their number says more than the last one's time
+_SILENT = 3  # usual intervals without a call, after which a worker is not expected to be called so often any more
 _RETRY_AFTER_S = (1.0, 60.0)  # bounds of the advice given with queue_full
 
 
@@ -110,9 +112,9 @@ class SchedulerCore:
         head = self.state.queue.head
         for g in self.state.slices if tuning.gaps else ():
             if head is not None and g.open and (g.running is not None or g.waiting):
-                free_at = g.free_at(now, tuning.overlap_load)
-                for gap_ns in (self.state.gap_ns(head), 0):  # others' gaps cost one event of delay at most
-                    times.append(free_at - g.ahead_ns(gap_ns))
+                for free_at in (g.free_at(now, tuning.overlap_load), g.loads_until("", now)):
+                    for gap_ns in (self.state.gap_ns(head), 0):  # others' gaps cost one event of delay at most
+                        times.append(free_at - g.ahead_ns(gap_ns))
                 times.extend(b.due_ns for b in g.waiting)
             if g.running is not None and g.waiting and not g.stalled and tuning.stall_factor:
                 times.append(self._stalls_at(g.running))
@@ -211,6 +213,7 @@ class SchedulerCore:
             if not b.began:
                 self.records.began(event.hit, b.elsewhere)
             b.reported = b.began = True
+            b.slice.load_over(b.request.worker)
             self.ledger.start(b)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
@@ -232,6 +235,7 @@ class SchedulerCore:
         g = self.state.by_id.get(event.slice)
         if g is None:
             return
+        g.load_over(event.worker)
         if event.code:
             g.unforesee(event.worker)
             return
@@ -304,10 +308,11 @@ class SchedulerCore:
         elsewhere = any(other is not g for other in state.holders.of(r.worker))
         false_miss = elsewhere and not hit
         load_ns = 0 if hit else state.estimates.load_ns(r.worker)
-        ready_ns = now + state.ready_ns(r, load_ns)
+        ready_ns = now + state.ready_ns(g, r)
         turn_ns = state.turn_ns(g, r)
         b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns, elsewhere=elsewhere)
-        b.due_ns = max(g.free_at(now, g.runs_beside_loads(r.worker, now)), ready_ns) + turn_ns
+        b.loads = not hit or g.loads(r.worker)
+        b.due_ns = max(g.free_at(now, state.tuning.overlap_load), ready_ns) + turn_ns
         self.room.leave(r)
         bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)
         if not hit and self.tuning.gaps:
@@ -324,19 +329,28 @@ class SchedulerCore:
     def _prepare(self, g: Slice, r: Request) -> None:
         """A load will start on `g`: foresee its victims, and say first what had better stay."""
         needed = self.state.estimates.held_bytes(r.worker)
+        demand: Mapping[str, Demand] = {}
         if self.tuning.keep and g.free_bytes < needed and g.held:
-            self._out.append(Keep(f"{r.worker} needs room on {g.id}", g.id, g.spec.node, self._keep_items(g)))
-        g.foresee(r.worker, needed, self.state.now_ns)
+            demand = self._demand(g)
+            self._out.append(Keep(f"{r.worker} needs room on {g.id}", g.id, g.spec.node, demand))
+        g.foresee(r.worker, needed, self.state.now_ns, demand)
 
-    def _keep_items(self, g: Slice) -> tuple[KeepItem, ...]:
+    def _demand(self, g: Slice) -> Mapping[str, Demand]:
         here: dict[str, int] = {}
         for b in g.waiting:
             here[b.request.worker] = here.get(b.request.worker, 0) + 1
-        items = [
-            KeepItem(w, here.get(w, 0) + len(self.state.queue.workers.get(w, ())), self.calls_per_s(w)) for w in g.held
-        ]
-        items.sort(key=lambda item: (-item.queued, -item.calls_per_s, item.worker))
-        return tuple(items[:_KEEP_ITEMS])
+        demand = {
+            w: Demand(here.get(w, 0) + len(self.state.queue.workers.get(w, ())), self._expected_per_s(w))
+            for w in g.held
+        }
+        most = sorted(demand, key=lambda w: (demand[w].rank, w), reverse=True)
+        return {w: demand[w] for w in most[:_DEMANDED]}
+
+    def _expected_per_s(self, worker: str) -> float:
+        """Its calls a second if it was called so often and so lately that as many may be expected, else 0."""
+        rate = self.calls_per_s(worker)
+        silent_ns = self.state.now_ns - self._rates.get(worker, (0.0, 0))[1]
+        return rate if rate * _RATE_NS >= _OFTEN * 1e9 and rate * silent_ns <= _SILENT * 1e9 else 0.0
 
     def _bind(
         self, b: Bound, reason: str, skips: int, *, false_miss: bool = False, local: bool = False, again: bool = False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from proto.types.placing import Demand
 from scheduler.core.requests import Request
 
 
@@ -69,18 +71,9 @@ class TellOwner(Instruction):
 
 
 @dataclass(frozen=True, slots=True)
-class KeepItem:
-    """How much one worker is wanted: calls that wait for it, and calls a second of late."""
-
-    worker: str
-    queued: int
-    calls_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Keep(Instruction):
     """What the choice of victims on this slice should know, sent ahead of a load that must evict."""
 
     slice: str
     node: str
-    items: tuple[KeepItem, ...]
+    demand: Mapping[str, Demand]  # by worker

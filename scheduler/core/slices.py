@@ -7,12 +7,17 @@ worker replaces what was foreseen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 
+from proto.types.placing import Demand
 from proto.types.slices import SHARED_POOL, SliceSpec, SliceState, WorkerStatus
 from scheduler.core.requests import Request
 from scheduler.core.tuning import Tuning
+
+_NO_DEMAND = Demand()
 
 
 class Stage(Enum):
@@ -40,6 +45,7 @@ class Bound:
     stage: Stage = Stage.WAITING
     started_ns: int = 0
     arrived: bool = False  # its Infer waits at the slice
+    loads: bool = False  # its worker's load is not over, as far as is known
     reported: bool = False  # a report has shown it
     began: bool = False  # it has had a turn
     elsewhere: bool = False  # another slice held the worker when it was bound
@@ -128,7 +134,7 @@ class Slice:
 
         `beside_loads` leaves out what still loads: when a worker that is there could have its turn.
         """
-        coming = self._coming(now_ns) if beside_loads else frozenset()
+        coming = self._coming() if beside_loads else frozenset()
         at = now_ns
         run = self.running
         if run is not None:
@@ -139,10 +145,12 @@ class Slice:
         for b in self.waiting:
             if b.request.worker in coming:
                 continue
-            if not self.tuning.gaps or b.arrived:
+            if not self.tuning.gaps:
                 at += b.turn_ns
-            elif b.request.worker in self.loading:
-                at = max(at, b.ready_ns) + b.turn_ns
+            elif b.loads or b.request.worker in self.loading:
+                at = max(at, self._loaded_at(b, now_ns)) + b.turn_ns
+            elif b.arrived:
+                at += b.turn_ns
             elif now_ns < b.due_ns:
                 at = max(at, b.ready_ns) + b.turn_ns if run is not None else max(at, b.due_ns)
         return at
@@ -151,14 +159,42 @@ class Slice:
         """Nanoseconds until `free_at`."""
         return self.free_at(now_ns, beside_loads) - now_ns
 
-    def runs_beside_loads(self, worker: str, now_ns: int) -> bool:
+    def runs_beside_loads(self, worker: str) -> bool:
         """Whether a turn of `worker` need not wait for a load here: it is there, and loads leave turns free."""
-        return self.tuning.overlap_load and worker in self.held and worker not in self._coming(now_ns)
+        return self.tuning.overlap_load and worker in self.held and not self.loads(worker)
 
-    def _coming(self, now_ns: int) -> frozenset[str]:
-        """Workers that load, as reported or as bound."""
-        bound = {b.request.worker for b in self.waiting if not b.hit and now_ns < b.ready_ns}
+    def loads(self, worker: str) -> bool:
+        """Whether it loads here, as reported or as bound."""
+        return worker in self._coming()
+
+    def _coming(self) -> frozenset[str]:
+        bound = {b.request.worker for b in self.waiting if b.loads}
         return self.loading | bound if bound else self.loading
+
+    def _loaded_at(self, b: Bound, now_ns: int) -> int:
+        if b.ready_ns >= now_ns or not self.tuning.raise_overruns:
+            return b.ready_ns
+        return now_ns + (now_ns - b.ready_ns)
+
+    def loads_until(self, worker: str, now_ns: int) -> int:
+        """When the load of `worker` that is under way here will be over; without one, when it could begin.
+
+        Loads run one at a time. `now_ns` if nothing loads.
+        """
+        at = now_ns
+        for b in self.waiting:
+            if b.loads:
+                at = max(at, self._loaded_at(b, now_ns))
+                if b.request.worker == worker:
+                    break
+        return at
+
+    def load_over(self, worker: str) -> None:
+        """The worker can be called."""
+        self.loading -= {worker}
+        for b in self.waiting:
+            if b.request.worker == worker:
+                b.loads = False
 
     def ahead_ns(self, gap_ns: int) -> int:
         """How long before it is free the next binding should be made, so that its Infer already waits."""
@@ -167,22 +203,26 @@ class Slice:
 
     # ------------------------------------------------------------------ memory
 
-    def victims(self, needed_bytes: int) -> tuple[str, ...]:
-        """Who would go for a load of `needed_bytes`: least recently used first, until it fits."""
+    def victims(self, needed_bytes: int, demand: Mapping[str, Demand]) -> tuple[str, ...]:
+        """Who would go for a load of `needed_bytes`: the least in demand, least recently used first, until it fits."""
         free, gone = self.free_bytes, []
         turn = self.running.request.worker if self.running is not None else ""
-        for worker, held_bytes in self.held.items():
+        for worker in (
+            sorted(self.held, key=lambda worker: demand.get(worker, _NO_DEMAND).rank) if demand else self.held
+        ):
             if free >= needed_bytes:
                 break
             if worker == turn or worker in self.loading:
                 continue
-            free += held_bytes
+            free += self.held[worker]
             gone.append(worker)
         return tuple(gone)
 
-    def foresee(self, worker: str, held_bytes: int, now_ns: int) -> tuple[str, ...]:
+    def foresee(
+        self, worker: str, held_bytes: int, now_ns: int, demand: Mapping[str, Demand] = MappingProxyType({})
+    ) -> tuple[str, ...]:
         """A miss was bound: its worker comes, its victims (returned) go."""
-        victims = self.victims(held_bytes)
+        victims = self.victims(held_bytes, demand)
         self._foreseen.append(_Foreseen(worker, held_bytes, victims, now_ns))
         for victim in victims:
             self._drop(victim)
@@ -205,6 +245,8 @@ class Slice:
         """Replace what is known of the memory by what the GPU manager says, but for loads it has not begun."""
         reported = {worker.key: worker.held_bytes for worker in state.workers}
         self.loading = frozenset(w.key for w in state.workers if w.status is WorkerStatus.LOADING)
+        for b in self.waiting:
+            b.loads = b.loads and (b.request.worker not in reported or b.request.worker in self.loading)
         self._foreseen = [f for f in self._foreseen if f.worker not in reported and now_ns - f.since_ns < foresight_ns]
         for f in self._foreseen:
             for victim in f.victims:

@@ -54,18 +54,34 @@ class State:
         return self.remaining(g, r.worker) <= g.ahead_ns(self.gap_ns(r))
 
     def remaining(self, g: Slice, worker: str) -> int:
-        """remaining(g) for `worker`: (live) one that is there need not wait for a load beside it."""
-        return g.remaining(self.now_ns, g.runs_beside_loads(worker, self.now_ns))
+        """remaining(g) for `worker`: until its turn could come on `g`, or its load could begin.
+
+        Where loads run beside turns, one that is there does not wait for loads, and one that is not need not
+        wait for turns that will be over before it is loaded.
+        """
+        now = self.now_ns
+        if not self.tuning.overlap_load:
+            return g.remaining(now)
+        turns = g.remaining(now, beside_loads=True)
+        if g.runs_beside_loads(worker):
+            return turns
+        loads = g.loads_until(worker, now) - now
+        if worker in g.held:
+            return max(turns, loads) + sum(b.turn_ns for b in g.waiting if b.request.worker == worker)
+        return max(loads, turns - self.estimates.load_ns(worker))
 
     def any_idle(self) -> bool:
         """Whether some slice may count as idle for somebody."""
-        limit = self.tuning.ahead_limit_ns
+        limit, overlap, now = self.tuning.ahead_limit_ns, self.tuning.overlap_load, self.now_ns
         for g in self.slices:
-            if g.open and (
-                (g.running is None and not g.waiting)
-                or ((limit or self.tuning.gaps) and g.remaining(self.now_ns, self.tuning.overlap_load) <= limit)
-            ):
+            if not g.open:
+                continue
+            if g.running is None and not g.waiting:
                 return True
+            if limit or self.tuning.gaps:
+                turns = g.remaining(now, overlap)
+                if turns <= limit or (overlap and g.loads_until("", now) - now <= limit):
+                    return True
         return False
 
     def any_idle_for(self, r: Request) -> bool:
@@ -102,7 +118,7 @@ class State:
     def roomiest_idle(self, r: Request) -> Slice | None:
         """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""
         fitting = [g for g in self.slices if self.idle(g, r) and self.fits(g, r)]
-        return min(fitting, key=lambda g: (max(0, g.remaining(self.now_ns)), -g.free_bytes, g.index), default=None)
+        return min(fitting, key=lambda g: (max(0, self.remaining(g, r.worker)), -g.free_bytes, g.index), default=None)
 
     def busy_holders(self, r: Request) -> list[Slice]:
         """Slices that hold the worker and are not idle, lowest index first."""
@@ -118,16 +134,22 @@ class State:
         """How long `r` occupies `g`."""
         return self.estimates.turn_ns(r.worker, g.spec.gpcs, r.batch)
 
-    def ready_ns(self, r: Request, load_ns: int) -> int:
-        """From now until the first call can run, on a slice that is free: its gap and its load (0 on a hit)."""
+    def ready_ns(self, g: Slice, r: Request) -> int:
+        """From now until r's first call can run on `g`, but for other turns: its gap, and the load if it needs one."""
         gap_ns = self.gap_ns(r)
-        return max(gap_ns, load_ns) if self.tuning.overlap_load else gap_ns + load_ns
+        held = r.worker in g.held
+        if not self.tuning.overlap_load:
+            return gap_ns + (0 if held else self.estimates.load_ns(r.worker))
+        if held and g.runs_beside_loads(r.worker):
+            return gap_ns
+        loaded_ns = g.loads_until(r.worker, self.now_ns) - self.now_ns
+        return max(gap_ns, loaded_ns if held else loaded_ns + self.estimates.load_ns(r.worker))
 
     def finish_hit(self, g: Slice, r: Request) -> int:
         """finish_hit(g, r): the wait at a busy holder, and the inference."""
-        return max(self.remaining(g, r.worker), self.ready_ns(r, 0)) + self.turn_ns(g, r)
+        return max(self.remaining(g, r.worker), self.ready_ns(g, r)) + self.turn_ns(g, r)
 
     def finish_miss(self, g: Slice, r: Request) -> int:
         """finish_miss(r) on idle `g`: load and inference."""
-        load_ns = self.ready_ns(r, self.estimates.load_ns(r.worker))
-        return max(g.remaining(self.now_ns), load_ns) + self.turn_ns(g, r)
+        turns_ns = g.remaining(self.now_ns, self.tuning.overlap_load)
+        return max(turns_ns, self.ready_ns(g, r)) + self.turn_ns(g, r)

@@ -103,8 +103,8 @@ class Desk:
                 self._to_carriers(instruction, unbound)
         elif isinstance(instruction, todo.Keep):
             items = [
-                pb.KeepItem(worker=item.worker, queued=item.queued, calls_per_s=item.calls_per_s)
-                for item in instruction.items
+                pb.KeepItem(worker=worker, queued=demand.queued, calls_per_s=demand.calls_per_s)
+                for worker, demand in instruction.demand.items()
             ]
             self._to_node(instruction.node, pb.NodeDown(keep=pb.Keep(slice=instruction.slice, items=items)))
 

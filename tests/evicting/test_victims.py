@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cache_manager.core.victims import MIB, victims
 from proto.types.errors import SlicewiseError
+from proto.types.placing import Demand
 from proto.types.slices import CachedWorker, WorkerStatus
 
 
@@ -37,8 +38,15 @@ def test_workers_in_a_turn_are_passed_over() -> None:
 
 def test_workers_that_calls_wait_for_go_last_but_go() -> None:
     lru = _workers(a=10, b=10, c=10)
-    assert _keys(lru, free=0, needed=10, queued={"a": 3}) == ("b",)
-    assert _keys(lru, free=0, needed=30, queued={"a": 3}) == ("b", "c", "a")
+    assert _keys(lru, free=0, needed=10, keep={"a": Demand(queued=3)}) == ("b",)
+    assert _keys(lru, free=0, needed=30, keep={"a": Demand(queued=3)}) == ("b", "c", "a")
+
+
+def test_among_workers_called_often_the_rarest_goes_first() -> None:
+    lru = _workers(a=10, b=10, c=10)
+    often = {"a": Demand(0, 9.0), "b": Demand(0, 3.0)}
+    assert _keys(lru, free=0, needed=30, keep=often) == ("c", "b", "a")
+    assert _keys(lru, free=0, needed=10, keep={**often, "c": Demand(1, 0.0)}) == ("b",)
 
 
 def test_a_worker_that_outgrew_its_estimate_is_no_victim_of_itself() -> None:
@@ -70,22 +78,22 @@ def test_victims_suffice_are_allowed_and_none_is_idle_waste(
     lru = _workers(**{f"w{index}": size for index, size in enumerate(sizes)})
     held = {item.key: item.held_bytes for item in lru}
     forbidden = {f"w{index}" for index in never}
-    waiting = {f"w{index}": count for index, count in queued.items()}
+    waiting = {f"w{index}": Demand(count) for index, count in queued.items()}
     can_go = sum(size for key, size in held.items() if key not in forbidden)
     if needed * MIB > free * MIB + can_go:
         with pytest.raises(SlicewiseError) as caught:
-            _keys(lru, free, needed, never=forbidden, queued=waiting)
+            _keys(lru, free, needed, never=forbidden, keep=waiting)
         whole = free * MIB + sum(held.values())
         assert caught.value.code == ("model_too_large" if needed * MIB > whole else "no_slice")
         return
-    chosen = _keys(lru, free, needed, never=forbidden, queued=waiting)
+    chosen = _keys(lru, free, needed, never=forbidden, keep=waiting)
     assert not set(chosen) & forbidden
     assert len(set(chosen)) == len(chosen)
     room = free * MIB + sum(held[key] for key in chosen)
     assert room >= needed * MIB
     if chosen:  # the walk stopped as soon as there was room
         assert room - held[chosen[-1]] < needed * MIB
-    spared = [key for key in held if key not in forbidden and not waiting.get(key)]
-    if any(waiting.get(key) for key in chosen):
+    spared = [key for key in held if key not in forbidden and waiting.get(key, Demand()).queued == 0]
+    if any(waiting.get(key, Demand()).queued for key in chosen):
         assert set(spared) <= set(chosen)
-    assert [key for key in chosen if not waiting.get(key)] == [key for key in spared if key in chosen]
+    assert [key for key in chosen if waiting.get(key, Demand()).queued == 0] == [key for key in spared if key in chosen]

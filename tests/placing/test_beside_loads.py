@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proto.types.slices import CachedWorker, WorkerStatus
+from scheduler.core import events as ev
+from scheduler.core.requests import Request
 from scheduler.core.tuning import LIVE
-from tests.placing.live import MS, Platform, binds
+from tests.placing.live import MB, MS, Platform, binds, key
 
 
 def loading(p: Platform) -> None:
@@ -34,7 +37,45 @@ def test_a_call_for_the_worker_that_loads_waits_for_the_load() -> None:
     loading(p)
     assert not binds(p.place("same", "b", late=True))
     assert not binds(p.wait(90 * MS))
-    assert [b.hit for b in binds(p.wait(20 * MS))] == [True]
+    assert not binds(p.wait(5 * MS))
+    assert [b.hit for b in binds(p.do(ev.Loaded(p.now, "s0", key("b"), 95 * MS, 10 * MB)))] == []
+    assert [b.hit for b in binds(p.wait(5 * MS))] == [True]  # the hand-over before the turn of the first call ends
+
+
+def test_a_call_that_has_come_waits_for_its_load_all_the_same() -> None:
+    p = Platform()
+    loading(p)
+    (first,) = p.core.ledger.bound
+    p.report("s0", bindings=(first,), waiting=(first,))
+    p.know("c", turn=5 * MS, load=100 * MS)
+    assert not binds(p.place("another load", "c", late=True))
+    assert p.core.state.by_id["s0"].remaining(p.now) == 105 * MS
+    assert not binds(p.wait(97 * MS))
+    assert [b.hit for b in binds(p.wait(2 * MS))] == [False]  # in time for its load to begin when the first is over
+
+
+def test_loads_of_one_slice_are_expected_one_after_the_other() -> None:
+    p = Platform()
+    p.know("c", turn=5 * MS, load=100 * MS)
+    loading(p)
+    g = p.core.state.by_id["s0"]
+    expected = {
+        worker: p.core.state.ready_ns(g, Request("gateway", worker, key(worker), 0, 0, p.now, 0, 1, late=True))
+        for worker in "abc"
+    }
+    assert expected == {"a": 0, "b": 100 * MS, "c": 200 * MS}
+
+
+def test_a_worker_can_be_called_once_its_load_is_over_whatever_the_last_report_said() -> None:
+    p = Platform()
+    p.know("c", turn=5 * MS, load=100 * MS)
+    loading(p)
+    loads = CachedWorker(key("b"), WorkerStatus.LOADING, 10 * MB, 0)
+    p.report("s0", workers=(CachedWorker(key("a"), WorkerStatus.READY, 10 * MB, 0), loads))
+    p.do(ev.Loaded(p.now, "s0", key("b"), 95 * MS, 10 * MB))
+    p.do(ev.BindingEnded(p.now, next(iter(p.core.ledger.bound))))
+    p.bound("loads, too", "c", late=True)
+    assert [b.hit for b in binds(p.place("hit", "b", late=True))] == [True]
 
 
 def test_turns_beside_a_load_still_go_one_at_a_time() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from scheduler.core import events as ev
 from scheduler.core.instructions import Bind, Keep, Refuse, TellOwner, Unbind
 from scheduler.core.policies.registry import make_policy
@@ -137,8 +139,37 @@ def test_keep_names_what_waits_for_each_worker() -> None:
     p.place("2", "c", late=True)
     p.place("3", "b", late=True)
     (keep,) = [i for i in p.done(running) if isinstance(i, Keep)]
-    assert {item.worker: item.queued for item in keep.items} == {key("a"): 0, key("b"): 1}
-    assert all(item.calls_per_s > 0 for item in keep.items)
+    assert {worker: demand.queued for worker, demand in keep.demand.items()} == {key("a"): 0, key("b"): 1}
+
+
+def test_keep_says_how_often_only_of_workers_that_are_called_often() -> None:
+    p = Platform(memory=25 * MB)
+    for worker in "abc":
+        p.know(worker, turn=5 * MS)
+    p.holds("s0", "a", "b")
+
+    def demand_when_c_comes() -> dict[str, float]:
+        said = p.place("c", "c", late=True)
+        (keep,) = [i for i in said if isinstance(i, Keep)]
+        p.do(ev.Cancelled(p.now, "gateway", "c"))
+        p.holds("s0", "a", "b")
+        return {worker: demand.calls_per_s for worker, demand in keep.demand.items()}
+
+    def call(worker: str, times: int) -> None:
+        for number in range(times):
+            bind = p.bound(f"{worker}{number}", worker, late=True)
+            p.turn(bind)
+            p.done(bind)
+            p.do(ev.Released(p.now, "gateway", bind.binding_id))
+            p.wait(100 * MS)
+
+    call("a", 20)
+    call("b", 3)
+    assert demand_when_c_comes() == {key("a"): pytest.approx(20 / 30, rel=0.1), key("b"): 0}
+    for _ in range(2):  # more than three of its intervals: it is not expected to be called so often any more
+        p.wait(4 * S)
+        p.holds("s0", "a", "b")
+    assert demand_when_c_comes() == {key("a"): 0, key("b"): 0}
 
 
 def test_a_deadline_fires_although_the_slice_is_busy_for_longer() -> None:

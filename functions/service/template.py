@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import waitress
+from waitress.channel import HTTPChannel
+from waitress.task import WSGITask
 
 if TYPE_CHECKING:
     from functions.service.orders import FunctionOrder
@@ -31,6 +33,8 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 
 # Answers up to waitress' own thread count run at once, the rest wait in its queue.
 STUCK_EXIT = 70
+# A longer body is not copied behind its headers.
+TOGETHER_BYTES = 64 * 1024
 _REASONS = {200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 304: "Not Modified", 400: "Bad Request"}
 _REASONS |= {404: "Not Found", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
 _NOT_FINITE = "A body cannot be written as JSON"
@@ -257,6 +261,48 @@ def _watch(application: Application, threads: int, limit_s: float) -> None:
             os._exit(STUCK_EXIT)
 
 
+class _Held:
+    """A channel that keeps what is written to it."""
+
+    def __init__(self, channel: HTTPChannel) -> None:
+        self._channel = channel
+        self.held: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def write_soon(self, data: bytes) -> int:
+        self.held.append(data)
+        return len(data)
+
+
+class _Task(WSGITask):  # type: ignore[misc]
+    """The headers leave with a short body: one packet, for which the broker wakes up once.
+
+    waitress would send them by themselves here, as every write leaves at once.
+    """
+
+    channel: Any
+
+    def write(self, data: bytes) -> None:
+        """Write a piece of the body, the headers before the first."""
+        if self.wrote_header or not 0 < len(data) <= TOGETHER_BYTES:
+            super().write(data)
+            return
+        channel = self.channel
+        keeping = _Held(channel)
+        self.channel = keeping
+        try:
+            super().write(data)
+        finally:
+            self.channel = channel
+        channel.write_soon(b"".join(keeping.held))
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    task_class = _Task
+
+
 def serve(order: FunctionOrder) -> int:
     """Import the handler, then serve it on the Unix socket `order.listen` until SIGTERM."""
     runtime: Any = None
@@ -290,6 +336,7 @@ def serve(order: FunctionOrder) -> int:
         ident=None,
         clear_untrusted_proxy_headers=False,
     )
+    server.channel_class = _Channel
     if order.exec_timeout_s > 0:
         arguments = (application, order.threads, order.exec_timeout_s)
         threading.Thread(target=_watch, args=arguments, daemon=True, name="watch").start()

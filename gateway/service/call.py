@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 
@@ -12,18 +11,21 @@ from gateway.core import forwarding, invocation
 from gateway.core.invocation import Phase
 from gateway.service.entries import Entry
 from proto.types.headers import CALL_ID, Headers
+from proto.wire.http.guard import Guard
 
 SERVED_BY = b"slicewise"
+# What the guard calls a deadline that has passed; which one it was, the phase says.
+LATE = "late"
 
 
 class Call:
-    """What is known of a call; `timer` is its one deadline, moved from phase to phase."""
+    """What is known of a call; the `guard` has its one deadline, moved from phase to phase."""
 
     __slots__ = (
-        "_loop",
         "answered",
         "call_id",
         "entry",
+        "guard",
         "headers",
         "limit_s",
         "method",
@@ -33,11 +35,9 @@ class Call:
         "request_headers",
         "started_ns",
         "target",
-        "timer",
     )
 
     def __init__(self, scope: HTTPScope, path: bytes) -> None:
-        self._loop = asyncio.get_running_loop()
         self.started_ns = time.monotonic_ns()  # uvloop's own clock moves in milliseconds
         self.request_headers: Headers = list(scope["headers"])
         self.method = scope["method"]
@@ -60,7 +60,7 @@ class Call:
             (forwarding.SERVED_BY, SERVED_BY),
         ]
         self.entry: Entry
-        self.timer: asyncio.Timeout
+        self.guard: Guard
         self.phase = Phase.BODY
         self.limit_s = 0.0
         self.answered = False
@@ -70,12 +70,11 @@ class Call:
         self.phase = phase
         if limit_s is not None:
             self.limit_s = limit_s
-            self.timer.reschedule(self._loop.time() + limit_s)
+            self.guard.limit(LATE, limit_s)
 
     def left_s(self) -> float:
         """Seconds until the deadline."""
-        when = self.timer.when()
-        return max(0.0, when - self._loop.time()) if when is not None else 0.0
+        return self.guard.left_s(LATE)
 
     def taken_s(self) -> float:
         """Seconds since the call came in."""

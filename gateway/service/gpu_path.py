@@ -41,7 +41,7 @@ class GpuPath:
         sla_ns = invocation.sla_ns(call.header(headers.SLA), call.entry.record.sla_ns)
         spooled = await self._spool.take(client, call.length())
         try:
-            client.watch()
+            call.guard.watch_client()
             replica = await self._sender.secure(call)
             answer = await self._bound(call, replica, spooled, batch, sla_ns, send)
         finally:

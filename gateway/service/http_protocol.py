@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from proto.wire.http.serving import Front
 
 _log = logging.getLogger(__name__)
 
 
-def bounded_protocol(max_header_bytes: int) -> type[HttpToolsProtocol]:
+def bounded_protocol(max_header_bytes: int) -> type[Front]:
     """A protocol class that answers 431 to a head of more than `max_header_bytes`."""
     text = f"The request line and headers are longer than {max_header_bytes} bytes together.\n".encode()
     answer = (
@@ -21,7 +21,7 @@ def bounded_protocol(max_header_bytes: int) -> type[HttpToolsProtocol]:
         b"connection: close\r\ncontent-length: " + str(len(text)).encode() + b"\r\n\r\n" + text
     )
 
-    class BoundedProtocol(HttpToolsProtocol):
+    class BoundedProtocol(Front):
         _in_head = False
         _head_bytes = 0
 

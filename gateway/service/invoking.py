@@ -16,13 +16,14 @@ from gateway.core import invocation
 from gateway.core.forwarding import split_path
 from gateway.core.names import Namespaces, is_segment
 from gateway.service import answering
-from gateway.service.call import Call
+from gateway.service.call import LATE, Call
 from gateway.service.client import Client, Gone
 from gateway.service.gpu_path import GpuPath
 from gateway.service.metrics import Metrics
 from gateway.service.registry import Registry, unknown
 from gateway.service.sending import Sender
 from proto.types.errors import SlicewiseError
+from proto.wire.http.guard import LEFT, Guard
 from proto.wire.journal import call_id as journal_call_id
 
 _log = logging.getLogger(__name__)
@@ -71,36 +72,36 @@ class Invoker:
             return
         call.entry = entry
         self._metrics.started(entry.full_name)
-        client = Client(receive)
+        guard = call.guard = Guard(scope)
         status = 500
         try:
-            status = await self._serve(call, client, send)
+            status = await self._serve(call, Client(receive, guard), send)
         except (SlicewiseError, Gone) as error:
-            client.finish()  # a caller that leaves now has nothing left to cancel
+            guard.close()  # a caller that leaves now has nothing left to cancel
             status = await self._fail(call, error, send)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not client.gone or task is None:
-                # The gateway is stopping: whoever waits is told, and may come again.
-                status = await self._fail(call, SlicewiseError("unavailable", "The gateway is stopping."), send)
-                raise
-            task.uncancel()
-            status = _LEFT
+            guard.close()
+            # The gateway is stopping: whoever waits is told, and may come again.
+            status = await self._fail(call, SlicewiseError("unavailable", "The gateway is stopping."), send)
+            raise
         finally:
-            client.finish()
+            guard.close()
             entry.leave()
             self._metrics.finished(entry.full_name, str(status), call.taken_s())
 
     async def _serve(self, call: Call, client: Client, send: ASGISendCallable) -> int:
-        loop = asyncio.get_running_loop()
-        call.limit_s = self._read_timeout_s
+        call.enter(invocation.Phase.BODY, self._read_timeout_s)
         try:
-            async with asyncio.timeout_at(loop.time() + self._read_timeout_s) as call.timer:
-                if call.entry.record.gpu:
-                    return await self._gpu_path.serve(call, client, send)
-                return await self._serve_cpu(call, client, send)
-        except TimeoutError as error:
-            raise invocation.too_late(call.phase, call.entry.full_name, call.limit_s) from error
+            if call.entry.record.gpu:
+                return await self._gpu_path.serve(call, client, send)
+            return await self._serve_cpu(call, client, send)
+        except asyncio.CancelledError:
+            reason = call.guard.caught()
+            if reason == LATE:
+                raise invocation.too_late(call.phase, call.entry.full_name, call.limit_s) from None
+            if reason == LEFT:
+                raise Gone from None
+            raise
 
     async def _serve_cpu(self, call: Call, client: Client, send: ASGISendCallable) -> int:
         """The body streams through; a short one that is here already goes along with the headers.
@@ -113,7 +114,7 @@ class Invoker:
         if more or call.header(b"transfer-encoding"):
             body, length = client.rest(first, more), call.length()
         else:
-            client.watch()
+            call.guard.watch_client()
         replica = await self._sender.secure(call)
         answer = await self._sender.send(call, replica, [], body, length, send)
         return answer.status

@@ -14,13 +14,15 @@ from uvicorn._types import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 from gateway.core import log_query
 from gateway.core.names import Namespaces
 from gateway.service import answering
-from gateway.service.client import Client
 from gateway.service.providers.base import LogLine, Provider
 from gateway.service.registry import Registry, unknown
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
+from proto.wire.http.guard import Guard
 
 _log = logging.getLogger(__name__)
+
+_LATE = "write_timeout"
 
 
 class Logs:
@@ -47,24 +49,19 @@ class Logs:
         headers = [(b"content-type", b"application/x-ndjson")]
         # At once: a client that follows a silent function must see that it is connected.
         await send({"type": "http.response.start", "status": 200, "headers": headers, "trailers": False})
-        client = Client(receive)
+        guard = Guard(scope)
+        guard.watch_client()
+        guard.limit(_LATE, self._write_timeout_s)
         try:
-            client.watch()
-            with contextlib.suppress(TimeoutError):
-                async with (
-                    asyncio.timeout(self._write_timeout_s),
-                    contextlib.aclosing(self._provider.logs(key, query)) as lines,
-                ):
-                    async for line in lines:
-                        await send({"type": "http.response.body", "body": _encode(line), "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            async with contextlib.aclosing(self._provider.logs(key, query)) as lines:
+                async for line in lines:
+                    await send({"type": "http.response.body", "body": _encode(line), "more_body": True})
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not client.gone or task is None:
+            if not guard.caught():
                 raise
-            task.uncancel()
         finally:
-            client.finish()
+            guard.close()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _encode(line: LogLine) -> bytes:

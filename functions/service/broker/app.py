@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 from functions.service import durations
-from functions.service.broker.guard import Guard, Receive
 from functions.service.broker.invocations import Invocations
-from functions.service.broker.messages import Reply, Request, Send
+from functions.service.broker.messages import Receive, Reply, Request, Send
 from functions.service.broker.upstream import Upstream
 from functions.service.orders import BrokerOrder
 from proto.types.errors import SlicewiseError
 from proto.wire.http.connection import Died
+from proto.wire.http.guard import LEFT, Guard
 from proto.wire.http.pool import Unreachable
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Broker:
             return
         self.in_flight += 1
         try:
-            await self._serve(Request(scope), receive, reply)
+            await self._serve(Request(scope), Guard(scope), receive, reply)
         except SlicewiseError as error:  # after the first byte: the server cuts the connection
             log.warning("an answer was cut: %s", error.message)
             raise
@@ -81,15 +81,14 @@ class Broker:
         else:
             await reply.text(200, "OK")
 
-    async def _serve(self, request: Request, receive: Receive, reply: Reply) -> None:
+    async def _serve(self, request: Request, guard: Guard, receive: Receive, reply: Reply) -> None:
         limit_s = self._order.exec_timeout_s
         if request.timeout:  # may shorten the limit, never lengthen it
             asked_s = durations.seconds(request.timeout, 0.0)
             limit_s = min(limit_s or asked_s, asked_s or limit_s)
-        guard = Guard(receive)
         abandoned = True
         if limit_s > 0:
-            guard.limit(limit_s, "exec_timeout")
+            guard.limit("exec_timeout", limit_s)
         try:
             if not self.serving.is_set():
                 await self._until_serving()
@@ -103,7 +102,7 @@ class Broker:
                 with contextlib.suppress(SlicewiseError):
                     await reply.refuse(SlicewiseError("function_died", "The function's replica ended during the call."))
                 raise
-            if reason != "disconnect":  # else nobody is there to be told
+            if reason != LEFT:  # else nobody is there to be told
                 await reply.refuse(self._given_up(reason, limit_s))
         except (Died, Unreachable) as error:
             await reply.refuse(await self._what_died(error))
@@ -143,13 +142,14 @@ class Broker:
         """One request to the function and its answer back."""
         data, more = b"", False
         if request.has_body:
-            reading = guard.limit(self._order.read_timeout_s or 1e9, "read_timeout")
+            if self._order.read_timeout_s:
+                guard.limit("read_timeout", self._order.read_timeout_s)
             data, more = await _piece(receive, guard)
             if not more:
-                reading.cancel()
+                guard.lift("read_timeout")
         body: bytes | AsyncIterator[bytes] = data
         if more or request.chunked:
-            body = _rest(receive, guard, data, more, reading)
+            body = _rest(receive, guard, data, more)
         else:
             guard.watch_client()
         head = request.head(self._upstream.host, reply.invocation.token if reply.invocation is not None else b"")
@@ -168,14 +168,12 @@ async def _piece(receive: Receive, guard: Guard) -> tuple[bytes, bool]:
     """(bytes, whether more will come) of the client's body; a client that leaves ends the call."""
     message = await receive()
     if message["type"] == "http.disconnect":
-        guard.trip("disconnect")
+        guard.trip(LEFT)
         await asyncio.sleep(3600)  # ended at once by the guard
     return message.get("body", b""), message.get("more_body", False)
 
 
-async def _rest(
-    receive: Receive, guard: Guard, data: bytes, more: bool, reading: asyncio.TimerHandle
-) -> AsyncIterator[bytes]:
+async def _rest(receive: Receive, guard: Guard, data: bytes, more: bool) -> AsyncIterator[bytes]:
     """The body from its first piece on, as it arrives; then nobody but the guard reads what the client sends."""
     try:
         yield data
@@ -183,5 +181,5 @@ async def _rest(
             data, more = await _piece(receive, guard)
             yield data
     finally:
-        reading.cancel()
+        guard.lift("read_timeout")
     guard.watch_client()

@@ -13,7 +13,6 @@ import socket
 import time
 
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from functions.service.broker.app import Broker
@@ -53,15 +52,13 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
     runtime, invocations = await _gpu_side(order) if order.gpu else (None, None)
     broker = Broker(order, upstream, invocations)
-    config = serving.config(broker, KEEP_ALIVE_S, http="httptools", date_header=False)
+    config = serving.config(broker, KEEP_ALIVE_S, date_header=False)
     config.load()
     # uvicorn's own Server would wake ten times a second in every idle replica; its protocol is all we need.
     state = ServerState()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    server = await loop.create_server(
-        lambda: HttpToolsProtocol(config, state, {}), sock=listener, backlog=serving.BACKLOG
-    )
+    server = await loop.create_server(lambda: serving.Front(config, state, {}), sock=listener, backlog=serving.BACKLOG)
     await control.send({"listening": listener.getsockname()[1]})
     host = asyncio.create_task(_obey(control, broker, upstream, runtime, stop), name="host")
     await stop.wait()

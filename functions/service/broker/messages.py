@@ -12,6 +12,7 @@ from proto.types.headers import BATCH, CALL, CALL_ID, HOP_BY_HOP, OURS, SLA, Hea
 from proto.wire.http.pool import Answer, request_head
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 # Dropped on the way in and on the way out; PLATFORM is what a call says to the broker itself.
 DROPPED = HOP_BY_HOP | OURS | {b"expect"}

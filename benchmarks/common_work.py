@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import numpy
 
-from benchmarks.load import closed_loop
+from benchmarks.load import closed_loop, run
 from benchmarks.report import percentile, write
 from benchmarks.stage import Stage
 
@@ -97,7 +97,7 @@ if __name__ == "__main__":
     write(
         "common-work",
         "The common work: twelve models, two slices that hold four each",
-        asyncio.run(measure(parser.parse_args().runs)),
+        run(measure(parser.parse_args().runs)),
         "The best peer measured with this work was Ray Serve multiplexed (81 to 85 requests a second, 148 to "
         "155 loads).\n"
         "Aim: 105 requests a second, 95 loads, p99 0.350 s. The load generator shares the two cores. `pss_mb` is the\n"

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.load import closed_loop
+from benchmarks.load import closed_loop, run
 from benchmarks.report import percentile, write
 from benchmarks.stage import Stage, free_port
 
@@ -111,7 +111,7 @@ if __name__ == "__main__":
     write(
         "cpu-handler",
         "A CPU handler through gateway, broker and template server",
-        asyncio.run(measure(given.turns, given.requests)),
+        run(measure(given.turns, given.requests)),
         "gunicorn runs one gthread worker of eight threads. The client shares the two cores. Aim: a ratio of "
         "0.5 or better.",
     )

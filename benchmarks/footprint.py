@@ -8,14 +8,13 @@ many warm invocations.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks.common_work import MODELS, deploy
-from benchmarks.load import closed_loop
+from benchmarks.load import closed_loop, run
 from benchmarks.report import write
 from benchmarks.stage import Stage
 
@@ -70,7 +69,7 @@ if __name__ == "__main__":
     write(
         "footprint",
         "Start-up, memory and etcd's file",
-        asyncio.run(measure(parser.parse_args().invocations)),
+        run(measure(parser.parse_args().invocations)),
         "Aims: under 1 GB beside the models in the common work; etcd's file under 64 MB after 100,000 warm "
         "invocations.",
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.load import closed_loop
+from benchmarks.load import Caller, closed_loop, run
 from benchmarks.report import percentile, write
 from benchmarks.stage import FUNCTIONS, Stage
 
@@ -43,26 +43,24 @@ def in_process(count: int) -> list[float]:
     return list(json.loads(done.stdout))
 
 
-async def call(session: aiohttp.ClientSession, url: str) -> dict[str, float]:
+async def call(caller: Caller) -> dict[str, float]:
     """One invocation, and the time at each hop."""
-    began = time.perf_counter()
-    async with session.post(f"{url}/function/tensor?rows={ROWS}") as answer:
-        body = await answer.json(content_type=None)
-        total = time.perf_counter() - began
-        header = answer.headers
-        if answer.status != 200 or header["X-Slicewise-Cache"] != "hit":
-            raise RuntimeError(f"{answer.status} {body} {dict(header)}")
+    sample = await caller.post(f"tensor?rows={ROWS}", b"")
+    total, header = sample.seconds, sample.headers
+    if sample.status != 200 or not sample.hit:
+        raise RuntimeError(f"{sample.status} {sample.body!r} {dict(header)}")
+    body = json.loads(sample.body)
     inferred, broker, handler = (
-        float(header["X-Slicewise-Infer-Seconds"]),
-        float(header["X-Duration-Seconds"]),
+        float(header["x-slicewise-infer-seconds"]),
+        float(header["x-duration-seconds"]),
         body["seconds"],
     )
     return {
         "total": total,
         "gateway": total - broker,
         "broker and server": broker - handler,
-        "to the slice and back": handler - inferred - float(header["X-Slicewise-Queue-Seconds"]),
-        "queue": float(header["X-Slicewise-Queue-Seconds"]),
+        "to the slice and back": handler - inferred - float(header["x-slicewise-queue-seconds"]),
+        "queue": float(header["x-slicewise-queue-seconds"]),
         "worker": inferred,
     }
 
@@ -80,14 +78,15 @@ async def measure(count: int) -> list[dict[str, Any]]:
         for clients in (1, 8):
             calls: list[dict[str, float]] = []
 
-            async def client(session: aiohttp.ClientSession, share: int, calls: list[dict[str, float]] = calls) -> None:
+            async def client(caller: Caller, share: int, calls: list[dict[str, float]] = calls) -> None:
                 for _ in range(share):
-                    calls.append(await call(session, stage.url))
+                    calls.append(await call(caller))
 
-            async with aiohttp.ClientSession() as session:
-                began = time.perf_counter()
-                await asyncio.gather(*(client(session, count // clients) for _ in range(clients)))
-                seconds = time.perf_counter() - began
+            caller = Caller(stage.url)
+            began = time.perf_counter()
+            await asyncio.gather(*(client(caller, count // clients) for _ in range(clients)))
+            seconds = time.perf_counter() - began
+            caller.close()
             totals = [one["total"] for one in calls]
             p50, p99 = percentile(totals, 0.5), percentile(totals, 0.99)
             base50 = percentile(baseline, 0.5)
@@ -119,7 +118,7 @@ if __name__ == "__main__":
     write(
         "invocation",
         "A warm GPU invocation through the whole path",
-        asyncio.run(measure(parser.parse_args().count)),
+        run(measure(parser.parse_args().count)),
         "Aim: 5 ms added at p50 and concurrency 1 on two cores. Client, gateway, scheduler, broker, function, "
         "GPU manager\n"
         "and worker share the two cores, so concurrency 8 measures the machine's throughput more than the "

@@ -6,7 +6,6 @@ Four slices, twelve models, two to a slice; Poisson arrivals near saturation, th
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import statistics
 import tempfile
@@ -16,7 +15,7 @@ from typing import Any
 import aiohttp
 import numpy
 
-from benchmarks.load import arrivals
+from benchmarks.load import arrivals, run
 from benchmarks.report import percentile, write
 from benchmarks.stage import Stage
 
@@ -95,7 +94,7 @@ if __name__ == "__main__":
     write(
         "policies",
         "Load balancing against locality-aware load balancing, live",
-        asyncio.run(measure(given.rate, given.seconds)),
+        run(measure(given.rate, given.seconds)),
         f"Emulated slices: real gateway, scheduler, cache manager, GPU manager, workers and functions; a load "
         f"takes {LOAD_S} s and\n"
         f"a call {CALL_S} s. Aim: lalb at a third of lb's mean or less.",

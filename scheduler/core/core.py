@@ -30,6 +30,7 @@ _RATE_NS = 30e9  # calls a second are averaged over about half a minute, a few t
 _MAX_RATES = 4096  # worker keys whose rates are kept before the long silent ones are dropped
 _DEMANDED = 256  # workers named in one Keep; the most wanted come first
 _OFTEN = 8  # calls within about _RATE_NS from which on their number says more than the last one's time
+_SPARE = 0.5  # of a slice's time that one worker's calls may take before a second copy is worth its room
 _SILENT = 3  # usual intervals without a call, after which a worker is not expected to be called so often any more
 _RETRY_AFTER_S = (1.0, 60.0)  # bounds of the advice given with queue_full
 
@@ -340,17 +341,25 @@ class SchedulerCore:
         for b in g.waiting:
             here[b.request.worker] = here.get(b.request.worker, 0) + 1
         demand = {
-            w: Demand(here.get(w, 0) + len(self.state.queue.workers.get(w, ())), self._expected_per_s(w))
+            w: Demand(here.get(w, 0) + len(self.state.queue.workers.get(w, ())), self._expected_per_s(w, g))
             for w in g.held
         }
         most = sorted(demand, key=lambda w: (demand[w].rank, w), reverse=True)
         return {w: demand[w] for w in most[:_DEMANDED]}
 
-    def _expected_per_s(self, worker: str) -> float:
-        """Its calls a second if it was called so often and so lately that as many may be expected, else 0."""
+    def _expected_per_s(self, worker: str, g: Slice) -> float:
+        """The calls a second that would miss it on `g`.
+
+        0 if it was not called so often and so lately that as many may be expected, or if the other slices that
+        hold it have the time for all of them.
+        """
         rate = self.calls_per_s(worker)
         silent_ns = self.state.now_ns - self._rates.get(worker, (0.0, 0))[1]
-        return rate if rate * _RATE_NS >= _OFTEN * 1e9 and rate * silent_ns <= _SILENT * 1e9 else 0.0
+        if rate * _RATE_NS < _OFTEN * 1e9 or rate * silent_ns > _SILENT * 1e9:
+            return 0.0
+        others = sum(other is not g and other.open for other in self.state.holders.of(worker))
+        busy = rate * self.state.estimates.turn_ns(worker, g.spec.gpcs, 0) / 1e9
+        return rate if busy > others * _SPARE else 0.0
 
     def _bind(
         self, b: Bound, reason: str, skips: int, *, false_miss: bool = False, local: bool = False, again: bool = False

@@ -321,3 +321,33 @@ def test_every_placement_keeps_its_reason_and_the_record_is_bounded() -> None:
         p.do(ev.Released(p.now, "gateway", b.binding_id))
     assert [r.call_id for r in p.core.records.recent] == [str(n) for n in range(15, 25)]
     assert all(r.reason for r in p.core.records.recent)
+
+
+def test_a_second_copy_stays_only_if_its_calls_would_fill_the_first() -> None:
+    p = Platform(slices=2, memory=25 * MB)
+    for worker in "abc":
+        p.know(worker, turn=40 * MS)
+    p.holds("s0", "a", "b")
+    p.holds("s1", "a", "b")
+
+    def demand_for_a() -> float:
+        said = p.place("c", "c", late=True)
+        (keep,) = [i for i in said if isinstance(i, Keep)]
+        p.do(ev.Cancelled(p.now, "gateway", "c"))
+        p.holds(keep.slice, "a", "b")
+        return keep.demand[key("a")].calls_per_s
+
+    def call(times: int, pause: int) -> None:
+        for number in range(times):
+            bind = p.bound(f"a{number}", "a", late=True)
+            p.turn(bind)
+            p.done(bind)
+            p.do(ev.Released(p.now, "gateway", bind.binding_id))
+            p.wait(pause)
+            p.holds("s0", "a", "b")
+            p.holds("s1", "a", "b")
+
+    call(100, 200 * MS)  # a fifth of one slice's time
+    assert demand_for_a() == 0
+    call(1500, 50 * MS)  # four fifths
+    assert demand_for_a() == pytest.approx(20, rel=0.2)

@@ -136,6 +136,8 @@ class SchedulerLink:
                         self.connected = True
                     backoff = FIRST_BACKOFF_S
                     self._down(down)
+                    for later in down.more:
+                        self._down(later)
                 _log.warning("the scheduler has closed the node's stream")
             except grpc.aio.AioRpcError as error:
                 if self.connected or backoff == FIRST_BACKOFF_S:

@@ -49,12 +49,16 @@ class Refuse(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Unbind(Instruction):
-    """Tell the slice's node that a binding is over; what waits for a turn with it fails with `code`."""
+    """Tell the slice's node that a binding is over; what waits for a turn with it fails with `code`.
+
+    `soon` is early enough when it has given its turn back and nothing waits at the slice.
+    """
 
     binding_id: str
     slice: str
     node: str
     code: str
+    soon: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,8 +125,9 @@ class Ledger:
 
     def give_up(self, b: Bound, reason: str) -> None:
         """Its owner needs it no more: end it and have the slice forget it."""
+        soon = b.stage is Stage.PASSED and not b.slice.waiting
         self.end(b)
-        self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, GONE))
+        self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, GONE, soon))
 
     def take_back(self, b: Bound, code: str, reason: str) -> None:
         """End a binding that its owner still wants; the call keeps its place in line if it is placed again."""

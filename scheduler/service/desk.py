@@ -92,9 +92,8 @@ class Desk:
         elif isinstance(instruction, todo.Unbind):
             self._tokens.pop(instruction.binding_id, None)
             failure = pb.Failure(code=instruction.code, message=instruction.reason)
-            self._to_node(
-                instruction.node, pb.NodeDown(unbind=pb.Unbind(binding_id=instruction.binding_id, failure=failure))
-            )
+            unbind = pb.Unbind(binding_id=instruction.binding_id, failure=failure)
+            self._to_node(instruction.node, pb.NodeDown(unbind=unbind), instruction.soon)
         elif isinstance(instruction, todo.TellOwner):
             failure = pb.Failure(code=instruction.code, message=instruction.reason)
             unbound = pb.Unbound(binding_id=instruction.binding_id, call_id=instruction.call_id, failure=failure)
@@ -120,7 +119,8 @@ class Desk:
         )
         self._to_owner(bind.request.owner, pb.CallDown(bound=bound))
         if not bind.again:
-            self._to_node(bind.node, pb.NodeDown(prepare=self._prepare(bind, token)))
+            # On a hit there is nothing to begin with, and the call brings its binding along.
+            self._to_node(bind.node, pb.NodeDown(prepare=self._prepare(bind, token)), soon=bind.hit)
 
     def _sign(self, bind: todo.Bind) -> str:
         r = bind.request
@@ -189,10 +189,10 @@ class Desk:
         for owner in [owner for owner in self.owners if owner.startswith(carriers) and owner != lost.owner]:
             self._to_owner(owner, pb.CallDown(unbound=unbound))
 
-    def _to_node(self, node: str, message: pb.NodeDown) -> None:
+    def _to_node(self, node: str, message: pb.NodeDown, soon: bool = False) -> None:
         here = self.nodes.get(node)
         if here is not None:
-            here.stream.send(message)
+            here.stream.send(message, soon)
 
     def to_all_nodes(self, message: pb.NodeDown) -> None:
         """Tell every GPU manager."""

@@ -36,7 +36,7 @@ class Nodes:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The first message must be a hello that names you.")
             return
         hello = first.hello
-        async with Stream(context, f"node {hello.node}") as stream:
+        async with Stream(context, f"node {hello.node}", together=True) as stream:
             self._join(hello, stream)
             try:
                 async for message in requests:

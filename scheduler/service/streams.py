@@ -16,21 +16,28 @@ log = logging.getLogger(__name__)
 
 # A peer that lets this many messages pile up has stopped reading; its stream is ended and it starts over.
 MAX_UNSENT = 20_000
+LINGER_S = 0.002  # how long a message that nobody waits for is kept, so that it goes along with another
+MAX_TOGETHER = 100  # messages in one, far below what gRPC would cut
 
 
 class Stream:
-    """Use as an async context manager around reading; `send` may be called from anywhere on the loop."""
+    """Use as an async context manager around reading; `send` may be called from anywhere on the loop.
 
-    def __init__(self, context: grpc.aio.ServicerContext, peer: str) -> None:
+    `together`: its messages have a field `more`, in which those that follow at once go along.
+    """
+
+    def __init__(self, context: grpc.aio.ServicerContext, peer: str, together: bool = False) -> None:
         self.peer = peer
+        self._together = together
+        self._lingering: asyncio.TimerHandle | None = None
         self._context = context
         self._outbox: deque[Any] = deque()
         self._wake = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[None] | None = None
 
-    def send(self, message: Any) -> None:
-        """Queue one message."""
+    def send(self, message: Any, soon: bool = False) -> None:
+        """Queue one message; `soon` is early enough if nobody waits for it."""
         if len(self._outbox) >= MAX_UNSENT:
             log.warning("%s does not read; its stream is ended", self.peer)
             self._outbox.clear()
@@ -38,7 +45,10 @@ class Stream:
                 self._reader.cancel()
             return
         self._outbox.append(message)
-        self._wake.set()
+        if not soon:
+            self._wake.set()
+        elif self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._wake.set)
 
     async def __aenter__(self) -> Stream:
         self._reader = asyncio.current_task()
@@ -48,6 +58,8 @@ class Stream:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
         if self._writer is not None:
             self._writer.cancel()
             # The stream is over either way; what the last write met says nothing new.
@@ -56,7 +68,13 @@ class Stream:
 
     async def _write(self) -> None:
         while True:
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
             while self._outbox:
-                await self._context.write(self._outbox.popleft())
+                first = self._outbox.popleft()
+                if self._together:
+                    first.more.extend(self._outbox.popleft() for _ in range(min(len(self._outbox), MAX_TOGETHER)))
+                await self._context.write(first)
             self._wake.clear()
             await self._wake.wait()

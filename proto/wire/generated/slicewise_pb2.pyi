@@ -347,20 +347,22 @@ class Stored(_message.Message):
     def __init__(self, digests: _Optional[_Iterable[str]] = ..., whole: _Optional[bool] = ..., functions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeDown(_message.Message):
-    __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep", "hold")
+    __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep", "hold", "more")
     PREPARE_FIELD_NUMBER: _ClassVar[int]
     UNBIND_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     prepare: Prepare
     unbind: Unbind
     wanted: Wanted
     epoch: Epoch
     keep: Keep
     hold: Hold
-    def __init__(self, prepare: _Optional[_Union[Prepare, _Mapping]] = ..., unbind: _Optional[_Union[Unbind, _Mapping]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[NodeDown]
+    def __init__(self, prepare: _Optional[_Union[Prepare, _Mapping]] = ..., unbind: _Optional[_Union[Unbind, _Mapping]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., more: _Optional[_Iterable[_Union[NodeDown, _Mapping]]] = ...) -> None: ...
 
 class Prepare(_message.Message):
     __slots__ = ("binding", "models", "sources", "usual", "load_ns", "held_bytes")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -56,6 +59,50 @@ async def test_a_worker_sees_nothing_of_the_node(loaded: Callable[..., Any]) -> 
         assert seen["network"] == "Network is unreachable"
         assert seen["interfaces"] == ["lo"]
         assert not any(name.startswith("pytest") for name in seen["tmp"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root a worker sees what its user does")
+@pytest.mark.parametrize("above", ["/tmp", "/var/tmp"])
+async def test_what_an_order_names_is_reached_in_closed_folders_and_nothing_beside_it(
+    shared_zygote: ZygoteProcess, tmp_path: Path, above: str
+) -> None:
+    with tempfile.TemporaryDirectory(dir=above) as closed:
+        library, own, secret = _furnish(Path(closed))
+        _, peer = await shared_zygote.fork(sys_path=[str(library)], tmp=str(own))
+        await load(peer, write_package(tmp_path, Spy(), "d1", _sources()), "d1")
+        _, found = await Model(peer, "d1").infer("look", "brought_along", "/tmp/mine", str(secret))
+        assert found == ["found", "mine", "No such file or directory"]
+        await peer.close()
+
+
+def _furnish(closed: Path) -> tuple[Path, Path, Path]:
+    library, own, secret = closed / "library", closed / "own", closed / "secret"
+    library.mkdir()
+    own.mkdir()
+    (library / "brought_along.py").write_text("WORD = 'found'")
+    (own / "mine").write_text("mine")
+    secret.write_text("secret")
+    return library, own, secret
+
+
+async def test_a_spare_that_was_killed_is_replaced(shared_zygote: ZygoteProcess) -> None:
+    killed = await asyncio.to_thread(_kill_spare, shared_zygote.process.pid)
+    answer, peer = await shared_zygote.fork()
+    assert answer["pid"] != killed
+    assert (await peer.ask({"op": "held"}))[0]["ok"]
+    await peer.close()
+
+
+def _kill_spare(zygote: int) -> int:
+    """Once the zygote has a spare, kill it and wait for its end; its pid."""
+    for _ in range(2000):
+        spares = [child for child in psutil.Process(zygote).children() if child.name() == "sw:spare"]
+        if spares:
+            spares[0].kill()
+            spares[0].wait(20)
+            return int(spares[0].pid)
+        time.sleep(0.01)
+    raise AssertionError("the zygote makes no spare")
 
 
 async def test_errors_of_a_model_leave_its_worker_alive(loaded: Callable[..., Any]) -> None:

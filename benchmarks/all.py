@@ -13,6 +13,7 @@ BENCHMARKS = (
     "miss",
     "policies",
     "common_work",
+    "probes",
     "footprint",
 )
 

@@ -88,7 +88,7 @@ async def measure(rate: float, seconds: float) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rate", type=float, default=10.0)
+    parser.add_argument("--rate", type=float, default=12.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     write(

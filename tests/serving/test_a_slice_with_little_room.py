@@ -67,10 +67,13 @@ def watched(platform: Platform) -> Iterator[list[tuple[float, int]]]:
 
 def test_room_for_one_and_calls_for_three_at_once_are_all_answered(small_slice: Platform) -> None:
     with watched(small_slice) as samples, ThreadPoolExecutor(3) as pool:
-        replies = {name: pool.submit(ask, small_slice, name) for name in ROOMY}
-        for name, reply in replies.items():
-            check(name, reply.result())
-    assert len(samples) > 3
+        for _ in range(100):  # as often as it takes to have been watched at it
+            replies = {name: pool.submit(ask, small_slice, name) for name in ROOMY}
+            for name, reply in replies.items():
+                check(name, reply.result())
+            if len(samples) >= 10:
+                break
+    assert len(samples) >= 10
     assert max(charged for charged, _ in samples) <= BUDGET
     assert max(held for _, held in samples) <= BUDGET
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from proto.types.errors import SlicewiseError
 
+# They would change what runs; everything else only describes the image or fills its layers.
+_NOT_DONE = ("RUN", "CMD", "ENTRYPOINT", "ADD", "USER", "WORKDIR", "SHELL", "VOLUME")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
@@ -25,6 +27,7 @@ class Dockerfile:
     fprocess: str = ""
     upstream_url: str = ""
     mode: str = ""
+    ignored: list[str] = field(default_factory=list)  # "INSTRUCTION (line N)" of what is not carried out
 
 
 def read_dockerfile(path: Path) -> Dockerfile:
@@ -42,6 +45,8 @@ def read_dockerfile(path: Path) -> Dockerfile:
         elif instruction == "ENV":
             for key, value in _pairs(number, instruction, rest).items():
                 found.environment[key] = _expand(value, found.environment)
+        elif instruction in _NOT_DONE:
+            found.ignored.append(f"{instruction} (line {number})")
     environment = found.environment
     found.fprocess = environment.pop("function_process", "") or environment.pop("fprocess", "")
     environment.pop("fprocess", None)

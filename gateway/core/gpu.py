@@ -15,6 +15,9 @@ from gateway.core.deployment import GPU_RESOURCES, Deployment
 
 FLAG = "com.slicewise.gpu"
 SLA = "com.slicewise.sla"
+WHY = "com.slicewise.why"  # told by describe; whoever sends back what was described has it, too
+PREFIX = "com.slicewise."
+OURS = frozenset({FLAG, SLA, WHY})
 IMAGE_VARIABLE = "GPU_ENABLE"
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
 _FALSE = frozenset({"false", "0", "no", "off", "f", "n", ""})
@@ -27,6 +30,17 @@ class ImageFacts:
     digest: str
     labels: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_names(deployment: Deployment) -> None:
+    """Raise SlicewiseError `bad_function` for a label or annotation that looks like one of ours and is none."""
+    for source, where in ((deployment.labels, "labels"), (deployment.annotations, "annotations")):
+        for name in source:
+            if name.lower().startswith(PREFIX) and name not in OURS:
+                raise refuse(f"{where}.{name}", f"is not known; Slicewise reads {FLAG} and {SLA}")
+    for name in deployment.limits:
+        if name.lower().startswith("nvidia.com/") and name not in GPU_RESOURCES:
+            raise refuse(f"limits.{name}", f"is not known; GPUs are {' or '.join(GPU_RESOURCES)}")
 
 
 def wants_gpu(deployment: Deployment, image: ImageFacts) -> bool:

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.core import gpu
 from gateway.core.records import FunctionRecord
 
 # Why a replica is not ready goes to `describe` as an annotation: FunctionStatus has no field for it.
-WHY_ANNOTATION = "com.slicewise.why"
+WHY_ANNOTATION = gpu.WHY
 _MAX_WHY = 2000
 
 
@@ -42,7 +43,9 @@ def render(
     facts = tuple(replicas)
     deployment = record.deployment
     annotations = dict(deployment.annotations)
-    why = _why(facts)
+    if record.gpu and gpu.FLAG not in deployment.labels:
+        annotations.setdefault(gpu.FLAG, "true")  # whoever said so: a limit, a variable, the image
+    why = _why(record, facts)
     if why:
         annotations[WHY_ANNOTATION] = why
     document: dict[str, Any] = {
@@ -74,9 +77,14 @@ def render(
     return document
 
 
-def _why(facts: tuple[ReplicaFacts, ...]) -> str:
+def _why(record: FunctionRecord, facts: tuple[ReplicaFacts, ...]) -> str:
+    found = ""
     for fact in facts:
         if fact.status != "ready" and fact.why:
             restarts = f" ({fact.restarts} restarts)" if fact.restarts else ""
-            return f"{fact.why[:_MAX_WHY]}{restarts}"
-    return ""
+            found = f"{fact.why[:_MAX_WHY]}{restarts}"
+            break
+    ready = [fact.generation >= record.generation for fact in facts if fact.status == "ready"]
+    if ready and not any(ready):
+        return f"The version before this one still answers. {found or 'This one is starting.'}"
+    return found

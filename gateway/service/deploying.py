@@ -141,6 +141,7 @@ class Deployer:
         return self._locks.setdefault(key, asyncio.Lock())
 
     async def _record(self, deployment: Deployment, before: FunctionRecord | None) -> FunctionRecord:
+        gpu.check_names(deployment)
         image = await self._provider.resolve_image(deployment.image)
         wants_gpu = gpu.wants_gpu(deployment, image)
         sla_ns = gpu.sla_ns(deployment)

@@ -10,6 +10,7 @@ import click
 
 from proto.types.errors import SlicewiseError
 from slicewise.client.http import Gateway
+from slicewise.commands.functions import WHY
 from slicewise.commands.options import connect, gateway_option, in_namespace, namespace_option, pairs, stack_file
 
 _POLL_S = 0.2
@@ -104,11 +105,10 @@ def _wait(gateway: Gateway, requests: list[dict[str, Any]], wait_s: float) -> No
         query = in_namespace(request.get("namespace", ""))
         while True:
             status = gateway.system("GET", f"/system/function/{request['service']}", query).json()
-            if status.get("availableReplicas", 0) > 0:
+            why = (status.get("annotations") or {}).get(WHY, "")
+            if status.get("availableReplicas", 0) > 0 and not why:
                 break
             if time.monotonic() > deadline:
-                raise SlicewiseError(
-                    "unavailable",
-                    f"{request['service']} is not ready after {wait_s:g} s; `slicewise describe` shows why.",
-                )
+                text = f"{request['service']} is not ready after {wait_s:g} s; `slicewise describe` shows why."
+                raise SlicewiseError("unavailable", f"{text} {why}".rstrip())
             time.sleep(_POLL_S)

@@ -10,7 +10,8 @@ import click
 from slicewise.commands.options import connect, gateway_option, in_namespace, json_option, namespace_option
 from slicewise.commands.output import size, table
 
-_WHY = "com.slicewise.why"
+WHY = "com.slicewise.why"
+_GPU = "com.slicewise.gpu"
 
 
 @click.command("list")
@@ -59,7 +60,9 @@ def describe_command(name: str, as_json: bool, namespace: str, gateway: str | No
         return
     replicas, ready = function.get("replicas", 0), function.get("availableReplicas", 0)
     # The gateway tells there why a replica is not ready; FunctionStatus has no field for it.
-    why = (function.get("annotations") or {}).pop(_WHY, "")
+    annotations = function.get("annotations") or {}
+    why = annotations.pop(WHY, "")
+    gpu = (function.get("labels") or {}).get(_GPU) or annotations.get(_GPU, "")
     status = "Ready" if ready else "Scaled to zero" if not replicas else "Not ready"
     suffix = f".{namespace}" if namespace else ""
     rows: list[tuple[str, object]] = [
@@ -69,6 +72,7 @@ def describe_command(name: str, as_json: bool, namespace: str, gateway: str | No
         *([("Why", why)] if why else []),
         ("Replicas", replicas),
         ("Available", ready),
+        ("GPU", gpu or "no"),
         ("Image", function.get("image", "")),
         ("Process", function.get("envProcess", "") or "(the image's)"),
         ("URL", f"{target.url}/function/{name}{suffix}"),

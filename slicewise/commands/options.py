@@ -32,7 +32,9 @@ def namespace_option(function: Function) -> Function:
 def state_dir_option(function: Function) -> Function:
     """--state-dir"""
     return click.option(
-        "--state-dir", type=click.Path(path_type=Path), help="State folder; else SLICEWISE_STATE_DIR, or ~/.slicewise."
+        "--state-dir",
+        type=click.Path(path_type=Path),
+        help="State folder; else SLICEWISE_STATE_DIR, or ~/.slicewise (root: /var/lib/slicewise).",
     )(function)
 
 

@@ -61,6 +61,14 @@ def test_dockerfile_labels_and_environment(tmp_path: Path) -> None:
     assert (image.handler, image.fprocess) == ("function.handler", "")  # index.py is the OpenFaaS template's own
 
 
+def test_what_a_dockerfile_asks_for_in_vain_is_said(tmp_path: Path) -> None:
+    dockerfile = "FROM python:3.11\nENV GPU_ENABLE=1\nRUN apt-get install -y \\\n  ffmpeg\nCMD fwatchdog\n"
+    source = _folder(tmp_path / "f", handler_py=HANDLER, Dockerfile=dockerfile)
+    said: list[str] = []
+    bundles.build(source, "quiet", tmp_path / "images", said.append)
+    assert "of the Dockerfile only LABEL and ENV count here, not RUN (line 3), CMD (line 5)" in said
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [

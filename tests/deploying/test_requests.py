@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import pytest
@@ -164,3 +165,18 @@ def test_quantities_are_those_of_kubernetes(text: str, value: float) -> None:
 def test_no_text_breaks_the_reader_of_quantities(text: str) -> None:
     with contextlib.suppress(ValueError):
         assert quantities.parse(text) >= 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"labels": {"com.slicewise.gpus": "true"}},
+        {"annotations": {"com.slicewise.GPU": "true"}},
+        {"limits": {"nvidia.com/gpus": "1"}},
+    ],
+)
+def test_a_misspelt_flag_is_refused_by_name(fields: dict[str, dict[str, str]]) -> None:
+    (name,) = next(iter(fields.values()))
+    with pytest.raises(SlicewiseError, match=re.escape(name)) as caught:
+        gpu.check_names(parse(**fields))
+    assert caught.value.code == "bad_function"

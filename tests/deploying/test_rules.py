@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +82,16 @@ def test_a_status_has_none_of_the_traps_of_real_clients() -> None:
     full = status.render(record(limits={"memory": "5Mi", "cpu": "100m"}, readOnlyRootFilesystem=True), [])
     assert full["limits"] == {"memory": "5Mi", "cpu": "100m"}
     assert full["readOnlyRootFilesystem"] is True
+
+
+def test_describe_says_that_the_version_before_still_answers() -> None:
+    updated = replace(record(), generation=2)
+    before = ReplicaFacts("a", "x:1", "ready", 1)
+    failed = ReplicaFacts("b", "x:2", "failed", 2, why="ImportError: nothing")
+    why = status.render(updated, [before, failed])["annotations"]["com.slicewise.why"]
+    assert why == "The version before this one still answers. ImportError: nothing"
+    after = ReplicaFacts("b", "x:2", "ready", 2)
+    assert "com.slicewise.why" not in status.render(updated, [before, after])["annotations"]
 
 
 def test_describe_says_how_many_are_ready_and_why_others_are_not() -> None:

@@ -145,19 +145,31 @@ class Node:
         await self.say(report=convert.report_to_wire(self.states[slice_id]))
 
     async def holds(self, slice_id: str, *workers: str) -> None:
+        """Report it, and wait until the scheduler has heard: other streams may be faster than this one."""
         await self.report(slice_id, workers=tuple(CachedWorker(w, WorkerStatus.READY, 10 * MB, 0) for w in workers))
+        await eventually(lambda: self._is_known(slice_id, set(workers)))
+
+    async def _is_known(self, slice_id: str, workers: set[str]) -> bool:
+        metadata = peers.metadata(self._scheduler.service("gateway"))
+        answer = await rpc.SchedulerStub(self._channel).GetState(pb.Empty(), timeout=SOON_S, metadata=metadata)
+        known = next((g for g in json.loads(answer.text)["slices"] if g["id"] == slice_id), {"workers": []})
+        return {worker["worker"] for worker in known["workers"]} == workers
 
     async def _read(self) -> None:
         async for message in self._call:
-            self.heard.append(message)
-            if message.WhichOneof("what") == "prepare":
-                binding = convert.verify_binding(self._scheduler.trust, message.prepare.binding, 0)
-                self.prepared[binding.id] = binding
-                await self.report(binding.slice)
-            elif message.WhichOneof("what") == "unbind":
-                gone = self.prepared.pop(message.unbind.binding_id, None)
-                if gone is not None:
-                    await self.report(gone.slice)
+            for one in (message, *message.more):
+                await self._hear(one)
+
+    async def _hear(self, message: pb.NodeDown) -> None:
+        self.heard.append(message)
+        if message.WhichOneof("what") == "prepare":
+            binding = convert.verify_binding(self._scheduler.trust, message.prepare.binding, 0)
+            self.prepared[binding.id] = binding
+            await self.report(binding.slice)
+        elif message.WhichOneof("what") == "unbind":
+            gone = self.prepared.pop(message.unbind.binding_id, None)
+            if gone is not None:
+                await self.report(gone.slice)
 
     def last(self, kind: str) -> Any:
         return next((getattr(m, kind) for m in reversed(self.heard) if m.WhichOneof("what") == kind), None)

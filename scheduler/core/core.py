@@ -219,11 +219,14 @@ class SchedulerCore:
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         b = self.ledger.bound.get(event.binding_id)
+        overtaken = None if b is not None else self.ledger.overtaken(event.binding_id)
+        b = b or overtaken
         if b is None:
             return
         g, r = b.slice, b.request
         estimated_ns = b.turn_ns
-        took_ns = self.ledger.finish_turn(b)
+        # What was heard of its beginning may have been late, or may have come to nothing; its calls were timed there.
+        took_ns = max(event.infer_ns, 0 if overtaken is not None else self.ledger.finish_turn(b))
         if event.handover_ns > 0:
             g.handover_ns += (event.handover_ns - g.handover_ns) * (0.2 if g.handover_ns else 1.0)
         if took_ns <= 0 or b.adopted:

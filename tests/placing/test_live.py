@@ -351,3 +351,19 @@ def test_a_second_copy_stays_only_if_its_calls_would_fill_the_first() -> None:
     assert demand_for_a() == 0
     call(1500, 50 * MS)  # four fifths
     assert demand_for_a() == pytest.approx(20, rel=0.2)
+
+
+@pytest.mark.parametrize("began", [True, False])
+def test_a_turn_counts_though_its_owner_was_done_before_the_slice_said_so(began: bool) -> None:
+    p = Platform()
+    p.know("a", turn=5 * MS)
+    p.holds("s0", "a")
+    bind = p.bound("1", "a", late=True)
+    if began:
+        p.turn(bind)
+    p.do(ev.Released(p.now, "gateway", bind.binding_id))
+    if not began:
+        p.turn(bind)
+    for _ in range(2):
+        p.done(bind)
+    assert p.core.records.turns == 1

@@ -341,9 +341,10 @@ def test_a_second_copy_stays_only_if_its_calls_would_fill_the_first() -> None:
         for number in range(times):
             bind = p.bound(f"a{number}", "a", late=True)
             p.turn(bind)
+            p.wait(40 * MS)
             p.done(bind)
             p.do(ev.Released(p.now, "gateway", bind.binding_id))
-            p.wait(pause)
+            p.wait(pause - 40 * MS)
             p.holds("s0", "a", "b")
             p.holds("s1", "a", "b")
 

@@ -1,4 +1,4 @@
-"""Which workers go when a slice needs room: the least recently used, and no more than needed.
+"""Which workers go when a slice needs room: those least in demand, least recently used first, no more than needed.
 
 The rule is the first paper's (its Cache Manager): walk the slice's LRU list and stop as soon as the
 new worker fits. Two things are added, which the scheduler knows and sends along. Workers that queued calls wait

@@ -33,7 +33,7 @@ class ImageFacts:
 
 
 def check_names(deployment: Deployment) -> None:
-    """Raise SlicewiseError `bad_function` for a label or annotation that looks like one of ours and is none."""
+    """Raise SlicewiseError `bad_function` for a label, annotation or limit that looks like a flag and is none."""
     for source, where in ((deployment.labels, "labels"), (deployment.annotations, "annotations")):
         for name in source:
             if name.lower().startswith(PREFIX) and name not in OURS:

@@ -45,12 +45,12 @@ def impossible() -> list[str]:
     return missing
 
 
-def leave(missing: list[str]) -> mounts.Covers | None:
+def leave(missing: list[str], parent: int) -> mounts.Covers | None:
     """What a fork does before it is known whose worker it will be; raises OSError if isolation fails.
 
     The answer is for `become`: what hides the node's folders, None without mounts of its own.
     """
-    _die_with_parent()
+    _die_with(parent)
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
@@ -71,7 +71,7 @@ def leave(missing: list[str]) -> mounts.Covers | None:
     return covers
 
 
-def become(order: dict[str, Any], covers: mounts.Covers | None) -> None:
+def become(order: dict[str, Any], covers: mounts.Covers | None, parent: int) -> None:
     """Turn it into the worker for `order` (the `fork` frame); raises OSError if isolation fails."""
     if order.get("cgroup"):
         Path(order["cgroup"], "cgroup.procs").write_text("0")
@@ -81,6 +81,7 @@ def become(order: dict[str, Any], covers: mounts.Covers | None) -> None:
         covers.put_tmp(str(order.get("tmp") or ""))
         covers.close()
     _take_uid(int(order.get("uid") or 0), int(order.get("gid") or 0))
+    _die_with(parent)  # changing the uid has cleared it
     os.environ["CUDA_VISIBLE_DEVICES"] = str(order.get("cuda") or "")
     for name in [name for name in os.environ if name.startswith("SLICEWISE_")]:
         del os.environ[name]
@@ -100,14 +101,12 @@ def _take_uid(uid: int, gid: int) -> None:
         os.setresuid(uid, uid, uid)
         os.environ["HOME"] = "/tmp"
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    _die_with_parent()  # changing the uid has cleared it
 
 
-def _die_with_parent() -> None:
-    """A parent that died meanwhile is seen by its pid."""
-    parent = os.getppid()
+def _die_with(parent: int) -> None:
+    """End with the zygote, whose pid this is; one that has died already is seen by the pid of who adopted us."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent or parent == 1:
+    if os.getppid() != parent:
         os._exit(0)
 
 

@@ -26,6 +26,7 @@ class Spare:
 
     def __init__(self, missing: list[str], cpu: bool) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
         try:
             self.pid = os.fork()
         except OSError:
@@ -33,7 +34,7 @@ class Spare:
             theirs.close()
             raise
         if self.pid == 0:
-            _live(theirs, missing, cpu)
+            _live(theirs, missing, cpu, parent)
         theirs.close()
         self.pidfd = os.pidfd_open(self.pid)
 
@@ -49,21 +50,21 @@ class Spare:
         self._socket.close()
 
 
-def _live(sock: socket.socket, missing: list[str], cpu: bool) -> None:
+def _live(sock: socket.socket, missing: list[str], cpu: bool, parent: int) -> None:
     """The child's own life; never returns."""
     status = 1
     try:
         _keep_only(sock)
         from . import serving  # before our own names leave sys.modules
 
-        covers = birth.leave(missing)
+        covers = birth.leave(missing, parent)
         serving.warm(cpu)
         try:
             order, fds = frames.receive(sock)
         except (frames.FrameError, OSError):
             os._exit(0)
         end = socket.socket(fileno=fds[0])
-        birth.become(order, covers)
+        birth.become(order, covers, parent)
         _keep_only(end)
         status = serving.serve(end, order)
     except BaseException:

@@ -29,7 +29,7 @@ from scheduler.core.tuning import PAPER, Tuning
 _RATE_NS = 30e9  # calls a second are averaged over about half a minute, a few turns of a busy slice's cache
 _MAX_RATES = 4096  # worker keys whose rates are kept before the long silent ones are dropped
 _DEMANDED = 256  # workers named in one Keep; the most wanted come first
-_OFTEN = 8  # calls within about _RATE_NS from which on their number says more than the last one's time
+_OFTEN = 30  # calls within about _RATE_NS from which on their number says more than the last one's time
 _SPARE = 0.5  # of a slice's time that one worker's calls may take before a second copy is worth its room
 _SILENT = 3  # usual intervals without a call, after which a worker is not expected to be called so often any more
 _RETRY_AFTER_S = (1.0, 60.0)  # bounds of the advice given with queue_full
@@ -239,9 +239,10 @@ class SchedulerCore:
         g = self.state.by_id.get(event.slice)
         if g is None:
             return
-        g.load_over(event.worker)
         if event.code:
             g.unforesee(event.worker)
+        g.load_over(event.worker)
+        if event.code:
             return
         if g.running is not None and g.running.request.worker == event.worker:
             g.running.started_ns = event.now_ns  # its turn began with the load; only what follows is its time

@@ -190,8 +190,9 @@ class Slice:
         return at
 
     def load_over(self, worker: str) -> None:
-        """The worker can be called."""
+        """The worker can be called, and what reports say of it from now on is true."""
         self.loading -= {worker}
+        self._foreseen = [f for f in self._foreseen if f.worker != worker]
         for b in self.waiting:
             if b.request.worker == worker:
                 b.loads = False

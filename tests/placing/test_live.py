@@ -163,9 +163,9 @@ def test_keep_says_how_often_only_of_workers_that_are_called_often() -> None:
             p.do(ev.Released(p.now, "gateway", bind.binding_id))
             p.wait(100 * MS)
 
-    call("a", 20)
-    call("b", 3)
-    assert demand_when_c_comes() == {key("a"): pytest.approx(20 / 30, rel=0.1), key("b"): 0}
+    call("a", 40)
+    call("b", 5)
+    assert demand_when_c_comes() == {key("a"): pytest.approx(40 / 30, rel=0.15), key("b"): 0}
     for _ in range(2):  # more than three of its intervals: it is not expected to be called so often any more
         p.wait(4 * S)
         p.holds("s0", "a", "b")
@@ -368,3 +368,17 @@ def test_a_turn_counts_though_its_owner_was_done_before_the_slice_said_so(began:
     for _ in range(2):
         p.done(bind)
     assert p.core.records.turns == 1
+
+
+def test_a_worker_that_came_and_went_between_two_reports_is_not_expected_any_more() -> None:
+    p = Platform(memory=25 * MB)
+    for worker in "abc":
+        p.know(worker, turn=5 * MS)
+    p.holds("s0", "a", "b")
+    first = p.bound("1", "c", late=True)
+    p.do(ev.Loaded(p.now, "s0", key("c"), 20 * MS, 10 * MB))
+    p.turn(first)
+    p.done(first)
+    p.do(ev.Released(p.now, "gateway", first.binding_id))
+    p.holds("s0", "a", "b")  # `c` has had to go already
+    assert list(p.core.state.by_id["s0"].held) == [key("a"), key("b")]

@@ -34,7 +34,7 @@ class Ledger:
         self._of_call: dict[tuple[str, str], Bound] = {}
         self._orphans: dict[str, Bound] = {}
         self._ended: OrderedDict[str, int] = OrderedDict()
-        self._overtaken: OrderedDict[str, Bound] = OrderedDict()  # released before the end of their turn was heard
+        self._overtaken: OrderedDict[str, Bound] = OrderedDict()  # ended before the end of their turn was heard
         self._claims: OrderedDict[str, str] = OrderedDict()
         # (call id, worker) of calls whose binding was taken back -> (arrived_ns, skips)
         self._returned: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
@@ -106,6 +106,10 @@ class Ledger:
         if self.bound.pop(b.id, None) is None:
             return
         g.bound.pop(b.id, None)
+        if self._state.tuning.gaps and b.stage is not Stage.PASSED:
+            self._overtaken[b.id] = b
+            if len(self._overtaken) > _REMEMBERED:
+                self._overtaken.popitem(last=False)
         if b.stage is Stage.WAITING:
             g.waiting.remove(b)
             if not b.hit and not b.reported:
@@ -127,15 +131,11 @@ class Ledger:
     def give_up(self, b: Bound, reason: str) -> None:
         """Its owner needs it no more: end it and have the slice forget it."""
         soon = b.stage is Stage.PASSED and not b.slice.waiting
-        if b.stage is not Stage.PASSED:
-            self._overtaken[b.id] = b
-            if len(self._overtaken) > _REMEMBERED:
-                self._overtaken.popitem(last=False)
         self.end(b)
         self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, GONE, soon))
 
     def overtaken(self, binding_id: str) -> Bound | None:
-        """The binding, if its owner was done with it before its slice could say that its turn is over; once."""
+        """The binding, if it ended before its slice said that its turn is over, as it does in that order; once."""
         return self._overtaken.pop(binding_id, None)
 
     def take_back(self, b: Bound, code: str, reason: str) -> None:

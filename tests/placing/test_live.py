@@ -355,14 +355,16 @@ def test_a_second_copy_stays_only_if_its_calls_would_fill_the_first() -> None:
 
 
 @pytest.mark.parametrize("began", [True, False])
-def test_a_turn_counts_though_its_owner_was_done_before_the_slice_said_so(began: bool) -> None:
+@pytest.mark.parametrize("by", ["owner", "slice"])
+def test_a_turn_counts_though_its_binding_ended_before_the_slice_said_so(began: bool, by: str) -> None:
     p = Platform()
     p.know("a", turn=5 * MS)
     p.holds("s0", "a")
     bind = p.bound("1", "a", late=True)
     if began:
         p.turn(bind)
-    p.do(ev.Released(p.now, "gateway", bind.binding_id))
+    over = ev.Released(p.now, "gateway", bind.binding_id), ev.BindingEnded(p.now, bind.binding_id)
+    p.do(over[by == "slice"])
     if not began:
         p.turn(bind)
     for _ in range(2):

@@ -17,8 +17,8 @@ from proto.wire.http.serving import front_of
 LEFT = "the client left"
 # The timer rings at least this often in a long call, so that limits which come later need no timer of their own.
 LOOK_S = 10.0
-# uvloop counts in milliseconds: a timer may ring just before its time.
-_EARLY_S = 0.001
+# uvloop's clock moves in milliseconds: it may be so much behind, and a timer may ring so much before its time.
+_TICK_S = 0.001
 
 
 class Guard:
@@ -37,7 +37,7 @@ class Guard:
 
     def limit(self, reason: str, after_s: float) -> None:
         """End the call so many seconds from now, for this reason, which has one limit: the last that was set."""
-        when = self._loop.time() + after_s
+        when = self._loop.time() + after_s + _TICK_S  # never too early
         self._limits[reason] = when
         if when < self._looks_at:
             self._look_at(min(when, when - after_s + LOOK_S))
@@ -48,7 +48,7 @@ class Guard:
 
     def left_s(self, reason: str) -> float:
         """Seconds until a limit, 0 without it."""
-        return max(0.0, self._limits.get(reason, 0.0) - self._loop.time())
+        return max(0.0, self._limits.get(reason, 0.0) - _TICK_S - self._loop.time())
 
     def watch_client(self) -> None:
         """The request's body has been taken: from now on the client's leaving ends the call."""
@@ -89,7 +89,7 @@ class Guard:
             return
         reason = min(self._limits, key=self._limits.__getitem__)
         now, when = self._loop.time(), self._limits[reason]
-        if when <= now + _EARLY_S:
+        if when <= now:
             self.trip(reason)
         else:
-            self._look_at(min(when, now + LOOK_S))
+            self._look_at(min(max(when, now + _TICK_S), now + LOOK_S))

@@ -209,17 +209,20 @@ class SchedulerCore:
         self._moved(self.topology.report(event.state))
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
-        b = self.ledger.bound.get(event.binding_id)
-        if b is not None:
-            if not b.began:
-                self.records.began(event.hit, b.elsewhere)
-            b.reported = b.began = True
-            b.slice.load_over(b.request.worker)
-            self.ledger.start(b)
+        here = self.ledger.bound.get(event.binding_id)
+        b = here or self.ledger.overtaken(event.binding_id, over=False)
+        if b is None:
+            return
+        if not b.began:
+            self.records.began(event.hit, b.elsewhere)
+        b.reported = b.began = True
+        b.slice.load_over(b.request.worker)
+        if here is not None:
+            self.ledger.start(here)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         b = self.ledger.bound.get(event.binding_id)
-        overtaken = None if b is not None else self.ledger.overtaken(event.binding_id)
+        overtaken = None if b is not None else self.ledger.overtaken(event.binding_id, over=True)
         b = b or overtaken
         if b is None:
             return

@@ -134,9 +134,9 @@ class Ledger:
         self.end(b)
         self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, GONE, soon))
 
-    def overtaken(self, binding_id: str) -> Bound | None:
-        """The binding, if it ended before its slice said that its turn is over, as it does in that order; once."""
-        return self._overtaken.pop(binding_id, None)
+    def overtaken(self, binding_id: str, *, over: bool) -> Bound | None:
+        """The binding, if it ended before its slice said that its turn began or is `over`; then it is forgotten."""
+        return self._overtaken.pop(binding_id, None) if over else self._overtaken.get(binding_id)
 
     def take_back(self, b: Bound, code: str, reason: str) -> None:
         """End a binding that its owner still wants; the call keeps its place in line if it is placed again."""

@@ -370,6 +370,7 @@ def test_a_turn_counts_though_its_binding_ended_before_the_slice_said_so(began: 
     for _ in range(2):
         p.done(bind)
     assert p.core.records.turns == 1
+    assert (p.core.records.turned_hits, p.core.records.turned_misses) == (1, 0)
 
 
 def test_a_worker_that_came_and_went_between_two_reports_is_not_expected_any_more() -> None:

@@ -132,7 +132,7 @@ class Bench:
             os.chown(tmp, uid, uid)
         order = {
             "key": "check.openfaas-fn@1", "slice": self.device.spec.id, "uid": uid, "gid": uid,
-            "threads": self.device.threads, "cuda": self.device.cuda, "tmp": str(tmp), "sys_path": [], "cgroup": "",
+            "threads": self.device.threads, "cuda": self.device.cuda, "tmp": str(tmp), "sys_path": [],
         }  # fmt: skip
         began = time.perf_counter()
         with (self.folder / f"{name}.package").open("rb") as file:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpu_manager.core.events import Usual
-from gpu_manager.core.instructions import Answer, Instruction, Kill
+from gpu_manager.core.instructions import Answer, Instruction, Kill, Limit
 from gpu_manager.core.linger import due_ns
 from gpu_manager.core.memory import Sizes
 from proto.types.errors import REPEATABLE, SlicewiseError
@@ -53,6 +53,8 @@ class Worker:
     load_began_ns: int = 0
     load_ns: int = 0  # what its loads took, without the wait for room
     ready_ns: int = 0
+    lent: int = 0  # beside the charge, for the call it runs
+    limit: int = -1  # what it was told last
     overgrown: bool = False  # holds more than the slice can give it; goes when nobody needs it
 
 
@@ -96,6 +98,7 @@ class Call:
     load_ns: int = 0
     answered: bool = False
     overruns: int = 0
+    needs: int = 0  # bytes of its worker that it was seen to lack room for
 
 
 @dataclass
@@ -157,9 +160,18 @@ class Board:
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.out: list[Instruction] = []
 
-    def free_bytes(self) -> int:
-        """What is left of the budget; never below 0."""
+    def uncharged_bytes(self) -> int:
+        """What no worker is charged for; never below 0. A running call may have been lent it."""
         return self.spec.memory_bytes - sum(worker.charge for worker in self.workers.values())
+
+    def free_bytes(self) -> int:
+        """What nobody may touch at this moment; never below 0."""
+        return self.uncharged_bytes() - sum(worker.lent for worker in self.workers.values())
+
+    def coming_bytes(self) -> int:
+        """What will be free once the running call and those workers that were told to go have given theirs back."""
+        leaving = sum(worker.charge for worker in self.workers.values() if worker.phase is Phase.UNLOADING)
+        return self.uncharged_bytes() + leaving
 
     def next_order(self) -> int:
         """Who came first, when both came in one nanosecond."""
@@ -188,6 +200,7 @@ class Board:
             and not worker.running
             and call.digest in worker.models
             and worker.dirty_by in ("", call.binding)
+            and call.needs <= worker.charge + self.free_bytes()
         )
 
     def due_until(self, bound: Bound) -> int:
@@ -239,6 +252,19 @@ class Board:
         if worker.phase is not Phase.UNLOADING:
             worker.phase = Phase.UNLOADING
             self.out.append(Kill(worker.key, worker.incarnation, reason, evicted))
+
+    def limits(self) -> list[Instruction]:
+        """What workers have to be told of the room they have, lower ones first."""
+        changed: list[Limit] = []
+        for worker in self.workers.values():
+            limit = worker.charge + worker.lent
+            if worker.phase is Phase.LOADING or self.sizes.is_declared(worker.key):
+                worker.limit = -1  # a load brings its own
+            elif worker.phase is not Phase.UNLOADING and limit != worker.limit:
+                worker.limit = limit
+                reason = "for the call that it runs" if worker.lent else "what it is charged"
+                changed.append(Limit(worker.key, worker.incarnation, limit, reason))
+        return [*sorted(changed, key=lambda order: order.limit_bytes)]
 
     def bury(self, binding: str) -> None:
         """Remember that a binding has ended."""

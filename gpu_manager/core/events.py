@@ -116,6 +116,7 @@ class CallDone:
     state: bool = False
     failure: SlicewiseError | None = None
     needed_bytes: int = 0  # above 0: the call passed the worker's limit, and needs at least so much
+    peak_bytes: int = 0  # the most that the worker has held since it was loaded; 0: nobody measures it
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,7 @@ class WorkerGone:
     worker: str
     incarnation: int
     why: str = "it ended"
+    over_limit: bool = False  # the kernel ended it, because it passed its limit
 
 
 @dataclass(frozen=True, slots=True)

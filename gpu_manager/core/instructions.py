@@ -50,6 +50,16 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """From now on the worker may hold so many bytes; those of all workers together never pass the budget."""
+
+    worker: str
+    incarnation: int
+    limit_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Pass the call to the worker now, then say CallDone."""
 
@@ -127,5 +137,16 @@ class BindingDropped:
 
 
 Instruction = (
-    Fetch | AskVictims | Kill | Load | Run | Reset | Answer | TurnBegan | TurnOver | WorkerLoaded | BindingDropped
+    Fetch
+    | AskVictims
+    | Kill
+    | Load
+    | Limit
+    | Run
+    | Reset
+    | Answer
+    | TurnBegan
+    | TurnOver
+    | WorkerLoaded
+    | BindingDropped
 )

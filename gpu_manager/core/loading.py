@@ -9,7 +9,7 @@ the load was wanted (a later call does not protect, or a busy worker would never
 
 from __future__ import annotations
 
-from gpu_manager.core.board import Board, Bound, Job, Phase, Stage, Worker
+from gpu_manager.core.board import Board, Bound, Call, Job, Phase, Stage, Worker
 from gpu_manager.core.instructions import AskVictims, Fetch, Load
 from gpu_manager.core.linger import MS
 from gpu_manager.core.refusing import drop_job, refuse_too_large
@@ -23,6 +23,7 @@ def want(board: Board, now: int) -> None:
     """See that every model which a waiting call needs, or a new binding is expected to, has a load."""
     for call in list(board.waiting()):
         if board.loaded(call):
+            _outgrown(board, call)
             continue
         worker = board.workers.get(call.worker)
         if worker is not None and worker.phase is Phase.LOADING:
@@ -37,6 +38,16 @@ def want(board: Board, now: int) -> None:
         if bound.worker not in board.workers and not bound.caused_load:
             bound.caused_load = True
             board.jobs[bound.worker] = Job(bound.worker, bound.order, bound.id)
+
+
+def _outgrown(board: Board, call: Call) -> None:
+    """A worker without the room that a call of it needs starts again in a larger one, if no load gives it back."""
+    worker = board.workers[call.worker]
+    room = worker.charge + board.coming_bytes()
+    if call.needs <= room or board.slot or worker.phase is not Phase.READY or worker.running or worker.dirty_by:
+        return
+    board.sizes.overran(worker.key, worker.models, call.needs)
+    board.kill(worker, f"a call needs {call.needs} bytes, there is room for {room}")
 
 
 def pump(board: Board, now: int) -> None:
@@ -159,10 +170,10 @@ def _make_room(board: Board, job: Job, need: int, now: int) -> None:
         return
     never = protected(board, job, now)
     leaving = [worker for worker in board.workers.values() if worker.phase is Phase.UNLOADING]
-    coming = free + sum(worker.charge for worker in leaving)
+    coming = board.coming_bytes()
     evictable = sum(w.charge for w in board.workers.values() if w not in leaving and w.key not in never)
     if coming >= need:
-        return  # those that are on their way out make the room
+        return  # those that are on their way out make the room, or the call that was lent it
     if coming + evictable < need:
         job.blocked = True
         return
@@ -170,7 +181,9 @@ def _make_room(board: Board, job: Job, need: int, now: int) -> None:
     job.stage = Stage.ASKING
     job.began_ns = now
     names = tuple(dict.fromkeys((*never, *(worker.key for worker in leaving))))
-    board.out.append(AskVictims(job.worker, need + free - coming, names, f"{need} bytes are needed, {free} free"))
+    board.out.append(
+        AskVictims(job.worker, need + board.uncharged_bytes() - coming, names, f"{need} bytes are needed, {free} free")
+    )
 
 
 def protected(board: Board, job: Job, now: int) -> tuple[str, ...]:
@@ -202,7 +215,7 @@ def named(board: Board, job: Job, victims: tuple[str, ...], now: int) -> None:
         # A victim whose turn began after we asked goes when that turn is over.
         if turn_worker is not None and turn_worker.key in victims and turn_worker.dirty_by not in board.bindings:
             never.discard(turn_worker.key)
-    room = board.free_bytes() + sum(w.charge for w in board.workers.values() if w.phase is Phase.UNLOADING)
+    room = board.coming_bytes()
     need = _need(board, job)
     for key in victims:
         worker = board.workers.get(key)
@@ -255,7 +268,7 @@ def _evict(board: Board, job: Job, now: int) -> None:
             _again(board, job, now + ASK_AGAIN_NS)  # it became a living invocation's own
             return
         board.kill(worker, f"evicted for {job.worker}", evicted=True)
-    if not job.victims:
+    if not job.victims and _need(board, job) > board.coming_bytes():
         _again(board, job, now + ASK_AGAIN_NS)
 
 

@@ -3,7 +3,8 @@
 The estimate is: what was measured for exactly these models, else what the profile says, else the
 tensors with a margin and what an empty worker costs. It is capped at the slice's budget as long as the
 tensors themselves would fit, since only a measurement may refuse a model. A load that overruns its
-reservation teaches the true size, and the next admission reserves that. Emulated workers are declared: their
+reservation teaches the true size, and the next admission reserves that; so does a call that needs more than
+its model, once it was measured. Emulated workers are declared: their
 size is what the scenario says, whatever they hold.
 """
 
@@ -34,6 +35,7 @@ class Sizes:
         self._hints: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
         self._peaks: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
         self._served: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
+        self._called: OrderedDict[tuple[str, frozenset[str]], int] = OrderedDict()
 
     def learn_tensors(self, digest: str, tensor_bytes: int) -> None:
         """Note the size of a model's tensors."""
@@ -58,12 +60,23 @@ class Sizes:
         """Note what was measured after a turn: calls make a worker hold a little more than its load did."""
         _keep(self._served, (worker, frozenset(digests)), held_bytes)
 
+    def called(self, worker: str, digests: Iterable[str], peak_bytes: int) -> None:
+        """Note the most that a worker with these models has held while it answered a call."""
+        key = (worker, frozenset(digests))
+        _keep(self._called, key, max(peak_bytes, self._called.get(key, 0)))
+
+    def calls_need(self, worker: str, digests: Iterable[str]) -> int:
+        """What calls of these models need, what is loaded included, by the largest that was seen; 0: none was."""
+        return self._with_spread(self._called.get((worker, frozenset(digests)), 0))
+
     def settled(self, worker: str, digests: Iterable[str], held_bytes: int) -> int:
-        """What a worker that has just been loaded will hold once it has served, as far as that is known."""
+        """What a worker that has just been loaded will need while it serves, as far as that is known."""
         if worker in self._declared:
             return held_bytes
-        known = self._served.get((worker, frozenset(digests)))
-        return max(held_bytes, known if known is not None else held_bytes + self.overhead_bytes // FIRST_CALL_PART)
+        wanted = frozenset(digests)
+        known = self._served.get((worker, wanted))
+        after = known if known is not None else held_bytes + self.overhead_bytes // FIRST_CALL_PART
+        return max(held_bytes, after, self.calls_need(worker, wanted))
 
     def overran(self, worker: str, digests: Iterable[str], reserve: int) -> None:
         """Note what the next load is to reserve; it may be more, while it runs, than what the worker holds later."""
@@ -85,6 +98,7 @@ class Sizes:
         wanted = frozenset(digests)
         known = self._known.get((worker, wanted)) or self._hints.get((worker, wanted))
         if known is not None:
+            known = max(known, self.calls_need(worker, wanted))
             return max(self._with_spread(known), self._peaks.get((worker, wanted), 0))
         tensors = self.tensors(wanted)
         if tensors > self.budget_bytes:

@@ -71,13 +71,17 @@ def load_failed(board: Board, event: LoadFailed, now: int) -> None:
 
 def _overrun(board: Board, job: Job, worker: Worker, needed: int, now: int) -> None:
     """Remember the true size and begin again with it."""
-    reserve = board.sizes.after_overrun(worker.charge, needed)
-    board.sizes.overran(worker.key, worker.models, reserve)
-    board.sizes.overran(worker.key, job.target, reserve)
+    _learn(board, job, worker, needed)
     board.kill(worker, f"it needs {needed} bytes, {worker.charge} were reserved")
     board.slot = ""
     job.stage = Stage.WAITING
     _lose_state(board, worker)
+
+
+def _learn(board: Board, job: Job, worker: Worker, needed: int) -> None:
+    reserve = board.sizes.after_overrun(worker.charge, needed)
+    board.sizes.overran(worker.key, worker.models, reserve)
+    board.sizes.overran(worker.key, job.target, reserve)
 
 
 def _leave(board: Board, job: Job, worker: Worker, now: int, reason: str) -> None:
@@ -103,10 +107,11 @@ def worker_gone(board: Board, event: WorkerGone, now: int) -> None:
         return
     _lose_state(board, worker)
     del board.workers[worker.key]
+    over = event.over_limit and worker.phase is not Phase.UNLOADING
     died = SlicewiseError("worker_died", f"The worker of {worker.key} on slice {board.spec.id} died: {event.why}.")
     call = board.calls.get(worker.running)
-    if call is not None:
-        board.answer(call, died, now)
+    if call is not None and not (over and call_overran(board, call, worker, 0, now)):
+        board.answer(call, call_too_large(board, worker, 0) if over else died, now)
         turns.stop(board, call, now)
         bound = board.bindings.get(call.binding)
         if bound is not None and bound.ending and not bound.open_calls:
@@ -120,28 +125,52 @@ def worker_gone(board: Board, event: WorkerGone, now: int) -> None:
         return
     board.slot = ""
     job.stage = Stage.WAITING
+    if over:
+        _learn(board, job, worker, 0)
+        return
     job.deaths += 1
     if job.deaths >= MAX_DEATHS:
         fail_job(board, job, died, now)
 
 
-def call_overran(board: Board, call: Call, needed: int, now: int) -> bool:
-    """A call needed more than its worker may hold: have it run again in a larger one. False: it cannot."""
-    worker = board.workers.get(call.worker)
+def call_too_large(board: Board, worker: Worker, needed: int) -> SlicewiseError:
+    """What the caller is told of a call that passed its worker's limit and cannot have more."""
+    spec, limit = board.spec, worker.charge + worker.lent
+    wanted = f"{needed} bytes" if needed > limit + 1 else f"more than {limit} bytes"
+    text = f"A call of {worker.key} needs {wanted}, its model included; slice {board.spec.id} has {spec.memory_bytes}"
+    if limit < spec.memory_bytes and needed <= spec.memory_bytes:
+        text += ", but this invocation has changed its model, and would lose that if it ran elsewhere"
+    return SlicewiseError("model_too_large", f"{text}.")
+
+
+def call_overran(board: Board, call: Call, worker: Worker, needed: int, now: int, *, state: bool = False) -> bool:
+    """A call passed its worker's limit: have it run again with more room. False: it cannot.
+
+    `needed`: what it would have taken, 0 if nobody can say; `state`: it has changed the worker.
+    """
     bound = board.bindings.get(call.binding)
-    if worker is None or worker.phase is Phase.UNLOADING or bound is None:
+    if worker.phase is Phase.UNLOADING or bound is None or call.answered:
         return False
-    reserve = board.sizes.after_overrun(worker.charge, needed)
+    limit = worker.charge + worker.lent
+    reserve = board.sizes.after_overrun(limit, needed)
     call.overruns += 1
-    if reserve > board.spec.memory_bytes or bound.changed or bound.ending or call.overruns > MAX_OVERRUNS:
+    if reserve > board.spec.memory_bytes:
         return False
-    board.sizes.overran(worker.key, worker.models, reserve)
-    board.kill(worker, f"a call needs {needed} bytes, {worker.charge} were reserved")
-    worker.running = 0
+    if bound.changed or bound.ending or call.overruns > MAX_OVERRUNS:
+        board.sizes.called(worker.key, worker.models, reserve)
+        worker.overgrown = True  # whoever comes next finds room
+        return False
+    call.needs = reserve
+    call.started_ns = -1
+    worker.running = worker.lent = 0
     if board.turn is not None and board.turn.running == call.id:
         board.turn.running = 0
         board.turn.idle_since_ns = now
-    call.started_ns = -1
+    if state:
+        board.sizes.overran(worker.key, worker.models, reserve)
+        board.kill(worker, f"a call needs {reserve} bytes, {limit} were there, and it has changed its model")
+    elif worker.key not in board.workers:
+        board.sizes.overran(worker.key, worker.models, reserve)
     return True
 
 
@@ -162,11 +191,14 @@ def measured(board: Board, event: Measured) -> None:
     worker = _living(board, event.worker, event.incarnation)
     if worker is None or worker.phase is not Phase.READY:
         return
+    if worker.running:
+        return  # measured again after its turn
     spare = board.free_bytes()
     if event.held_bytes > worker.charge + spare and board.slot:
         return  # a load has all the room for the moment; measured again after the next turn
     if event.held_bytes <= worker.charge + spare:
-        worker.charge = event.held_bytes
+        needed = max(event.held_bytes, board.sizes.calls_need(worker.key, worker.models))
+        worker.charge = min(needed, worker.charge + spare)
         worker.overgrown = False
     else:
         # Nothing more is let in, and the worker starts again at its true size when nobody needs it.

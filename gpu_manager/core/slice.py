@@ -60,7 +60,7 @@ class SliceCore:
             if len(board.out) == before:
                 break
         out, board.out = board.out, []
-        return out
+        return [*board.limits(), *out]
 
     def _apply(self, event: Event, now: int) -> None:
         board = self.board
@@ -147,13 +147,14 @@ class SliceCore:
         board.calls[call.id] = call
 
     def _done(self, call: Call, event: CallDone, now: int) -> None:
-        if (
-            event.needed_bytes
-            and not call.answered
-            and outcomes.call_overran(self.board, call, event.needed_bytes, now)
-        ):
-            return
-        turns.done(self.board, call, event.state, event.failure, now)
+        worker = self.board.workers.get(call.worker)
+        failure = event.failure
+        if event.needed_bytes and worker is not None:
+            needed, state = event.needed_bytes, event.state
+            if outcomes.call_overran(self.board, call, worker, needed, now, state=state):
+                return
+            failure = outcomes.call_too_large(self.board, worker, needed)
+        turns.done(self.board, call, event.state, failure, now, event.peak_bytes)
 
     def _fetched(self, event: Fetched, now: int) -> None:
         job = self.board.jobs.get(event.worker)
@@ -234,7 +235,7 @@ class SliceCore:
             sequence=sequence,
             pool=pool,
             status=status_now,
-            free_bytes=board.free_bytes(),
+            free_bytes=board.uncharged_bytes(),
             workers=tuple(workers),
             bindings=tuple(board.bindings),
             turn=turn.binding if turn else "",

@@ -6,7 +6,7 @@ invocation that has made its usual number of calls does not keep others waiting.
 
 from __future__ import annotations
 
-from gpu_manager.core.board import Board, Call, Phase, Turn
+from gpu_manager.core.board import Board, Call, Phase, Turn, Worker
 from gpu_manager.core.instructions import BindingDropped, Reset, Run, TurnBegan, TurnOver
 from gpu_manager.core.linger import MS, linger_ns, usual_reached
 from proto.types.errors import SlicewiseError
@@ -14,6 +14,10 @@ from proto.types.errors import SlicewiseError
 # A binding that was made at most so long after the slice fell free is the scheduler's answer to that; the
 # time between the two is then its hand-over, and not a slice that nobody wanted.
 HANDOVER_WINDOW_NS = 50 * MS
+# Calls differ: beside the most that any was seen to need, one is lent these parts of that and of the slice. The rest
+# stays free for a load that wants to begin meanwhile.
+LENT_OF_NEED = 4
+LENT_OF_SLICE = 16
 
 
 def finish(board: Board, now: int) -> None:
@@ -95,14 +99,28 @@ def _run(board: Board, turn: Turn, call: Call, now: int, reason: str) -> None:
     call.load_ns = board.load_share(call, now)
     call.started_ns = now
     turn.running = worker.running = call.id
+    worker.lent = _lend(board, worker, call)
     worker.last_used_ns = now
     board.workers.move_to_end(worker.key)
     board.out.append(Run(call.id, worker.key, worker.incarnation, reason))
 
 
-def done(board: Board, call: Call, state: bool, failure: SlicewiseError | None, now: int) -> None:
+def _lend(board: Board, worker: Worker, call: Call) -> int:
+    """Bytes beside its charge that the worker may touch in this call, of those that no load has taken."""
+    if board.sizes.is_declared(worker.key):
+        return 0
+    known = board.sizes.calls_need(worker.key, worker.models)
+    bound = board.bindings.get(call.binding)
+    if not known or call.needs or bound is None or bound.changed:
+        return board.free_bytes()  # nobody knows what it needs, or it could not be repeated with more
+    return min(board.free_bytes(), known // LENT_OF_NEED + board.spec.memory_bytes // LENT_OF_SLICE)
+
+
+def done(board: Board, call: Call, state: bool, failure: SlicewiseError | None, now: int, peak_bytes: int = 0) -> None:
     """The worker has answered the call that it ran."""
     worker = board.workers.get(call.worker)
+    if worker is not None and peak_bytes:
+        _keep_room(board, worker, peak_bytes)
     bound = board.bindings.get(call.binding)
     if state and worker is not None and worker.phase is not Phase.UNLOADING:
         worker.dirty_by = call.binding
@@ -117,11 +135,24 @@ def done(board: Board, call: Call, state: bool, failure: SlicewiseError | None, 
             end_binding(board, bound.id, bound.end_failure, now)
 
 
+def _keep_room(board: Board, worker: Worker, peak_bytes: int) -> None:
+    """Calls of this worker need so much: from now on it is charged for it."""
+    if worker.phase is not Phase.READY or board.sizes.is_declared(worker.key):
+        return
+    board.sizes.called(worker.key, worker.models, min(peak_bytes, worker.charge + worker.lent))
+    needed = board.sizes.calls_need(worker.key, worker.models)
+    if needed > worker.charge:
+        grown = min(needed - worker.charge, worker.lent + board.free_bytes())
+        worker.lent = max(0, worker.lent - grown)
+        worker.charge += grown
+
+
 def stop(board: Board, call: Call, now: int) -> None:
     """The call runs no more, however it went."""
     worker = board.workers.get(call.worker)
     if worker is not None and worker.running == call.id:
         worker.running = 0
+        worker.lent = 0
     turn = board.turn
     if turn is not None and turn.running == call.id:
         turn.running = 0

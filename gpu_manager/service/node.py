@@ -16,7 +16,7 @@ from pathlib import Path
 from gpu_manager.core import instructions as ins
 from gpu_manager.core.events import Usual, Wanted
 from gpu_manager.core.fence import Fence
-from gpu_manager.service import pulling
+from gpu_manager.service import cgroups, pulling
 from gpu_manager.service.cache import CacheLink
 from gpu_manager.service.calls import PendingCall, Preparation
 from gpu_manager.service.clock import now_ns
@@ -55,6 +55,9 @@ class Node:
         self.fence = Fence()
         self.store = Store(settings.state_dir / "models", self._store_changed)
         self.zygotes = Zygotes(settings.zygotes, cpu=not any(device.cuda for device in devices.slices()))
+        self.cgroups = cgroups.find(settings.node)
+        if self.cgroups.base is None and any(device.spec.kind == "cpu" for device in devices.slices()):
+            _log.warning("no memory cgroups can be made here: a call on a CPU slice may pass its limit by a little")
         self.keep: dict[str, list[pb.KeepItem]] = {}
         self.listeners: list[Listener] = []
         self.on_changed: Callable[[LiveSlice], None] = lambda live: None
@@ -225,6 +228,7 @@ class Node:
         for live in self.slices.values():
             await live.close()
         await self.zygotes.close()
+        await self.cgroups.close()
         await self.cache.close()
         self.devices.close()
         shutil.rmtree(self._tmp, ignore_errors=True)

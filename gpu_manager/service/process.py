@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from gpu_manager.service.cgroups import Cgroup
 from gpu_manager.service.zygotes import Zygote
 from proto.types.errors import SlicewiseError
 from proto.wire import frames
@@ -31,6 +32,8 @@ class WorkerProcess:
     def __init__(self, zygote: Zygote, pid: int, pidfd: int, sock: socket.socket, gone: Callable[[str], None]) -> None:
         self.pid = pid
         self.killed = ""
+        self.cgroup: Cgroup | None = None
+        self.limit_bytes = 0  # what it has been told; 0: nothing yet
         self._pidfd = pidfd
         self._gone = gone
         self._connection = frames.FrameConnection(sock)

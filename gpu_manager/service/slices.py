@@ -152,6 +152,8 @@ class LiveSlice:
         match order:
             case ins.Run():
                 self._run(order)
+            case ins.Limit():
+                self.workers.limit(order)
             case ins.Answer():
                 call = self._calls.pop(order.call, None)
                 self._observe_gap(order, call)
@@ -201,8 +203,8 @@ class LiveSlice:
         at_least = self._node.devices.infer_s(function, self.device, batch)
         self.workers.run(order, call, at_least)
 
-    def ran(self, number: int, header: dict[str, Any], fds: list[int]) -> None:
-        """The worker answered a call."""
+    def ran(self, number: int, header: dict[str, Any], fds: list[int], peak_bytes: int) -> None:
+        """The worker answered a call; it has held so much at most since it was loaded (0: not known)."""
         call = self._calls.get(number)
         if call is None:
             frames.close_fds(fds)
@@ -210,7 +212,8 @@ class LiveSlice:
             call.result, call.result_fds = header, fds
         ok = bool(header.get("ok"))
         needed = int(header.get("needed_bytes") or 0)
-        self.post(ev.CallDone(number, bool(header.get("state")), None if ok else error_of(header), needed))
+        failure = None if ok else error_of(header)
+        self.post(ev.CallDone(number, bool(header.get("state")), failure, needed, peak_bytes))
 
     def _fetch(self, order: ins.Fetch) -> None:
         missing = [d for d in order.digests if self._node.store.get(_function(order.worker), d) is None]

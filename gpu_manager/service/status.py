@@ -21,7 +21,10 @@ def status(node: Node, scheduler_connected: bool) -> dict[str, Any]:
             {"python": z.python, "version": z.version, "pid": z.pid, "restarts": max(0, z.restarts)}
             for z in node.zygotes.all
         ],
-        "isolation_missing": sorted({item for zygote in node.zygotes.all for item in zygote.missing}),
+        "isolation_missing": sorted(
+            {item for zygote in node.zygotes.all for item in zygote.missing}
+            | ({"memory"} if node.cgroups.base is None else set())
+        ),
         "models": node.store.digests(),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_manager.core import events as ev
 from gpu_manager.core import instructions as ins
 from gpu_manager.service.calls import PendingCall
+from gpu_manager.service.devices.seam import Declared
 from gpu_manager.service.process import WorkerEnded, WorkerProcess, error_of
 from proto.types.errors import SlicewiseError
 from proto.types.models import Model
@@ -37,6 +39,7 @@ class Workers:
         self._living: dict[tuple[str, int], WorkerProcess] = {}
         self._doomed: dict[tuple[str, int], str] = {}  # killed before they were born
         self._measured: dict[tuple[str, int], float] = {}
+        self._limits: dict[tuple[str, int], int] = {}
 
     def pids(self) -> dict[str, int]:
         """Worker key -> pid."""
@@ -61,7 +64,24 @@ class Workers:
             "op": "infer", "model": call.model, "method": call.method, "layout": call.layout, "at_least_s": at_least_s,
         }  # fmt: skip
         number = order.call
-        process.request(header, [call.fd], lambda header, fds: self._live.ran(number, header, fds))
+        wanted = self._limits.get((order.worker, order.incarnation), 0)
+        if wanted != process.limit_bytes:
+            process.limit_bytes = header["limit_bytes"] = wanted
+
+        def ran(header: dict[str, Any], fds: list[int]) -> None:
+            peak = process.cgroup.peak_bytes() if process.cgroup else int(header.get("peak_bytes") or 0)
+            self._live.ran(number, header, fds, peak)
+
+        process.request(header, [call.fd], ran)
+
+    def limit(self, order: ins.Limit) -> None:
+        """From now on a worker may hold so much: the kernel is told at once, the worker with its next call."""
+        name = (order.worker, order.incarnation)
+        process = self._living.get(name)
+        if process is not None:
+            self._limits[name] = order.limit_bytes
+            if process.cgroup is not None:
+                process.cgroup.limit(order.limit_bytes)
 
     async def load(self, order: ins.Load) -> None:
         """Bring one model into a worker, starting the process first if need be."""
@@ -112,7 +132,7 @@ class Workers:
         tmp = self._node.worker_tmp(device.spec.id, order.incarnation, uid)
         fork = {
             "key": order.worker, "slice": device.spec.id, "uid": uid, "gid": uid, "threads": device.threads,
-            "cuda": device.cuda, "tmp": str(tmp), "sys_path": self._node.sys_path(model.environment), "cgroup": "",
+            "cuda": device.cuda, "tmp": str(tmp), "sys_path": self._node.sys_path(model.environment),
         }  # fmt: skip
         zygote = self._node.zygotes.matching(model.python, model.torch)
         try:
@@ -120,20 +140,36 @@ class Workers:
         except BaseException:
             shutil.rmtree(tmp, ignore_errors=True)
             raise
-        self._living[name] = WorkerProcess(zygote, pid, pidfd, sock, lambda why: self._gone(name, why, tmp))
+        process = WorkerProcess(zygote, pid, pidfd, sock, lambda why: self._gone(name, why, tmp))
+        self._living[name] = process
+        if not device.cuda and not self._declared(order.worker):
+            process.cgroup = self._node.cgroups.make(f"{device.spec.id}-{order.incarnation}")
+            if process.cgroup is not None:
+                with contextlib.suppress(OSError):  # it has ended, which its pidfd says
+                    process.cgroup.join(pid)
         if name in self._doomed:
             self._living[name].kill(self._doomed.pop(name))
 
     def _gone(self, name: tuple[str, int], why: str, tmp: Path) -> None:
-        self._living.pop(name, None)
+        process = self._living.pop(name, None)
         self._measured.pop(name, None)
+        self._limits.pop(name, None)
+        over = False
+        if process is not None and process.cgroup is not None:
+            over = not process.killed and process.cgroup.ended_it()
+            self._live.spawn(process.cgroup.remove())
+        if over:
+            why = "it passed the memory that it may hold"
         asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(tmp, ignore_errors=True))
         _log.info("worker %s of slice %s is gone: %s", name[0], self._live.device.spec.id, why)
-        self._live.post(ev.WorkerGone(*name, why))
+        self._live.post(ev.WorkerGone(*name, why, over))
+
+    def _declared(self, worker: str) -> Declared | None:
+        return self._node.devices.declared(worker.rpartition("@")[0].rpartition(".")[0])
 
     async def _load(self, order: ins.Load, model: Model, fd: int) -> int:
         device = self._live.device
-        declared = self._node.devices.declared(order.worker.rpartition("@")[0].rpartition(".")[0])
+        declared = self._declared(order.worker)
         header: dict[str, Any] = {
             "op": "load", "digest": order.digest, "kind": model.kind, "device": "cuda" if device.cuda else "cpu",
             "at_least_s": declared.load_s if declared and order.fresh else 0.0,
@@ -144,6 +180,9 @@ class Workers:
         process = self._living.get((order.worker, order.incarnation))
         if process is None:
             raise SlicewiseError("worker_died", f"The worker of {order.worker} died before its load.")
+        if process.cgroup is not None:
+            process.cgroup.loading(os.fstat(fd).st_size if model.kind == "module" else 0)
+            process.cgroup.limit(order.limit_bytes)
         timeout_s = self._node.settings.load_timeout_s + (declared.load_s if declared else 0.0)
         answer = await process.ask(header, [fd], timeout_s)
         if not answer.get("ok"):
@@ -152,7 +191,11 @@ class Workers:
                 needed = int(answer.get("needed_bytes") or answer.get("held_bytes") or 0)
                 raise _Overrun(failure, max(needed, order.limit_bytes + 1))
             raise failure
-        return declared.held_bytes if declared else await self._held(process, answer)
+        held = declared.held_bytes if declared else await self._held(process, answer)
+        process.limit_bytes = order.limit_bytes
+        if process.cgroup is not None:
+            process.cgroup.settle(held)
+        return held
 
     async def _held(self, process: WorkerProcess, answer: dict[str, Any]) -> int:
         """What a worker holds: the hardware's word on a GPU, if it says so, else the worker's own."""
@@ -178,7 +221,7 @@ class Workers:
         """Ask a worker what it holds, at most once a second; emulated ones are not asked."""
         loop = asyncio.get_running_loop()
         name = next((name for name in self._living if name[0] == worker), None)
-        if name is None or self._node.devices.declared(worker.rpartition("@")[0].rpartition(".")[0]):
+        if name is None or self._declared(worker):
             return
         if loop.time() - self._measured.get(name, 0.0) < MEASURE_EVERY_S:
             return

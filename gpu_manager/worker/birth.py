@@ -73,8 +73,6 @@ def leave(missing: list[str], parent: int) -> mounts.Covers | None:
 
 def become(order: dict[str, Any], covers: mounts.Covers | None, parent: int) -> None:
     """Turn it into the worker for `order` (the `fork` frame); raises OSError if isolation fails."""
-    if order.get("cgroup"):
-        Path(order["cgroup"], "cgroup.procs").write_text("0")
     paths = [str(path) for path in order.get("sys_path") or []]
     if covers is not None:
         covers.keep(paths)

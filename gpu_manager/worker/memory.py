@@ -8,7 +8,8 @@ the difference would be other workers' as well. The GPU manager measures the mom
 here would already make a context, and puts NVML's own figure for the process above ours where NVML has one.
 
 The limit is RLIMIT_DATA on a CPU slice, which counts the same two things, as address space, and
-torch's own memory fraction on a GPU, for what the context leaves: an overrun is an exception inside the worker.
+torch's own memory fraction on a GPU, for what the context leaves: an overrun is an exception inside the worker. What
+RLIMIT_DATA misses, since it leaves room for what is reserved and never touched, the cgroup of the worker catches.
 """
 
 from __future__ import annotations
@@ -106,6 +107,14 @@ class Ledger:
         """A load is over: calls may start threads and reserve what they do not touch."""
         if not self._cuda:
             self._cap(self._born_data + self.limit_bytes + _RESERVE_BYTES)
+
+    def allow(self, limit_bytes: int) -> None:
+        """From this call on the worker may hold so many bytes."""
+        if self._cuda:
+            self.limit(limit_bytes)
+        else:
+            self.limit_bytes = limit_bytes
+            self.serve()
 
     def _cap(self, ceiling: int) -> None:
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]

@@ -76,6 +76,9 @@ class Worker:
             return _failure("not_ready", f"Model {header['model']} is not loaded in this worker."), []
         if len(fds) != 1:
             return _failure("bad_request", "infer needs the payload's descriptor."), []
+        limited = int(header.get("limit_bytes") or 0)
+        if limited:
+            self._ledger.allow(limited)
         result = model.infer(header.get("method") or "forward", header["layout"], fds[0])
         _sleep_out(header, started)
         answer = {
@@ -85,12 +88,14 @@ class Worker:
             "layout": result.layout,
             "state": result.state,
         }
+        if limited and self._device.type != "cpu":
+            answer["peak_bytes"] = self._ledger.held()  # the allocator keeps what a call took
         return answer, [result.fd]
 
     def _model_failed(self, failed: running.ModelFailed) -> dict[str, Any]:
         overrun = self._ledger.overrun(failed.cause)
         if overrun is not None:
-            return _overrun(overrun)
+            return {**_overrun(overrun), "state": failed.state}
         if isinstance(failed.cause, errors.SlicewiseError):
             return {**_failure(failed.cause.code, failed.cause.message), "state": failed.state}
         kind = type(failed.cause)

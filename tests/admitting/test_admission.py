@@ -271,7 +271,7 @@ def test_a_call_that_outgrows_its_worker_runs_again_in_a_larger_one() -> None:
     world.prepare("y", "a", "a", usual=ONCE)
     hopeless = world.call("y", "a")
     world.tell(ev.CallDone(hopeless, failure=SlicewiseError("model_failed", "out of memory"), needed_bytes=500))
-    assert world.codes()[hopeless] == "model_failed"
+    assert world.codes()[hopeless] == "model_too_large"
 
 
 def test_workers_of_deleted_functions_and_old_revisions_go_when_nobody_uses_them() -> None:

@@ -27,10 +27,13 @@ step = st.one_of(
     sizes=st.lists(st.integers(5, 70), min_size=4, max_size=4),
     declared=st.lists(st.integers(5, 70), min_size=4, max_size=4),
     stateful=st.sets(st.sampled_from(MODELS)),
+    call_bytes=st.lists(st.integers(0, 40), min_size=4, max_size=4),
+    measures=st.booleans(),
     calls=st.sampled_from([0.0, 1.0, 2.0]),
 )
-def test_budget_turns_and_counters(steps, sizes, declared, stateful, calls) -> None:
+def test_budget_turns_and_counters(steps, sizes, declared, stateful, call_bytes, measures, calls) -> None:
     world = World(budget=100, sizes=dict(zip(MODELS, declared, strict=True)), stateful=frozenset(stateful))
+    world.call_bytes, world.measures = dict(zip(MODELS, call_bytes, strict=True)), measures
     bindings: list[str] = []
     sent: list[int] = []
     cancelled: set[int] = set()

@@ -23,7 +23,7 @@ FACTOR = {name: float(env["VALUE"]) for name, env in {**ROOMY, **SMALL, **UNDERS
 SLICE = '{slice="local-s0"}'
 
 
-def ask(platform: Platform, name: str, **more: str) -> Reply:
+def ask(platform: Platform, name: str, **more: str | int) -> Reply:
     return platform.call(name, json.dumps({"numbers": [1.0, 2.0], **more}).encode())
 
 
@@ -108,6 +108,33 @@ def test_a_model_larger_than_estimated_evicts_what_is_needed_and_is_remembered(s
     before = overruns(small_slice)
     check("understated", ask(small_slice, "understated"))
     assert overruns(small_slice) == before
+
+
+def test_calls_that_take_memory_never_pass_the_budget_and_room_is_made_for_them(
+    small_slice: Platform, gate: Gates
+) -> None:
+    for name in SMALL:
+        check(name, ask(small_slice, name))
+    holds(small_slice, *SMALL)
+    with watched(small_slice) as samples, ThreadPoolExecutor(2) as pool:
+        taking = pool.submit(
+            ask, small_slice, "small-c", take_mib=50, begun=gate.path("begun"), until=gate.path("until")
+        )
+        gate.wait("begun")  # it has what it wanted, and the others had to go for it
+        after = len(samples)
+        small_slice.wait(lambda: len(samples) > after + 5, "nobody looks")
+        gate.open("until")
+        check("small-c", taking.result())
+    held = [held for _, held in samples]
+    assert max(held[after:]) > 70 << 20
+    log = (small_slice.state_dir / "logs" / "gpu_manager-local.log").read_text()
+    if "no memory cgroups can be made here" not in log:
+        assert max(held) <= BUDGET
+    assert max(charged for charged, _ in samples) <= BUDGET
+    reply = ask(small_slice, "small-c", take_mib=200)
+    assert reply.status == 507
+    assert "slice local-s0 has 134217728" in reply.text
+    check("small-c", ask(small_slice, "small-c"))
 
 
 def test_an_eviction_waits_for_the_running_call(small_slice: Platform, gate: Gates) -> None:

@@ -24,6 +24,8 @@ class World:
     sizes: dict[str, int] = field(default_factory=dict)
     load_ms: int = 100
     call_ms: int = 10
+    call_bytes: dict[str, int] = field(default_factory=dict)  # what a call of a model takes beside what is held
+    measures: bool = True  # whether the most that a worker has held is known after a call
     stateful: frozenset[str] = frozenset()
     overhead: int = 0
     max_waiting: int = 1024
@@ -37,6 +39,7 @@ class World:
         self.alive: dict[str, tuple[int, int]] = {}  # worker -> (incarnation, bytes)
         self.holds: dict[str, list[str]] = {}
         self.running: dict[int, str] = {}
+        self.limits: dict[str, int] = {}
         self.frozen: set[str] = set()
         self.log: list[tuple[int, ins.Instruction]] = []
         self.answers: dict[int, ins.Answer] = {}
@@ -61,6 +64,7 @@ class World:
     def die(self, worker: str) -> None:
         incarnation, _ = self.alive.pop(worker)
         self.holds.pop(worker, None)
+        self.limits.pop(worker, None)
         self.tell(ev.WorkerGone(worker, incarnation, "killed by signal 9"))
 
     def run(self, ms: float = 10**5) -> None:
@@ -90,6 +94,7 @@ class World:
         board = self.core.board
         assert board.free_bytes() >= 0, "above the budget"
         assert sum(size for _, size in self.alive.values()) <= self.budget, "processes hold more than the budget"
+        assert sum(self.limits.values()) <= self.budget, "workers may hold more than the budget"
         assert len(self.running) <= 1, "two calls run at once"
         assert all(self.holds.get(worker) is not None for worker in self.running.values())
 
@@ -115,6 +120,10 @@ class World:
                     self.alive[order.worker] = (order.incarnation, 0)
                     self.holds[order.worker] = []
                 self.later(self.load_ms, lambda: self._load(order))
+                self.limits[order.worker] = order.limit_bytes
+            case ins.Limit():
+                assert order.worker in self.alive
+                self.limits[order.worker] = order.limit_bytes
             case ins.Run():
                 assert order.worker in self.alive
                 call = self.core.board.calls[order.call]
@@ -135,7 +144,7 @@ class World:
                     self.running.pop(order.call, None)
 
     def _name_victims(self, order: ins.AskVictims) -> None:
-        victims, room = [], self.core.board.free_bytes()
+        victims, room = [], self.core.report(0).free_bytes
         for worker in self.core.report(0).workers:
             if room >= order.needed_bytes:
                 break
@@ -158,13 +167,20 @@ class World:
         self.tell(ev.ModelLoaded(order.worker, order.incarnation, order.digest, held))
 
     def _finish(self, order: ins.Run, digest: str) -> None:
-        if self.running.pop(order.call, None) is not None:
-            self.tell(ev.CallDone(order.call, state=digest in self.stateful))
+        if self.running.pop(order.call, None) is None:
+            return
+        peak = self.alive[order.worker][1] + self.call_bytes.get(digest, 0)
+        if peak > self.limits[order.worker]:
+            failure = SlicewiseError("overrun", "too large")
+            self.tell(ev.CallDone(order.call, digest in self.stateful, failure, peak))
+            return
+        self.tell(ev.CallDone(order.call, state=digest in self.stateful, peak_bytes=peak if self.measures else 0))
 
     def _gone(self, order: ins.Kill) -> None:
         if self.alive.get(order.worker, (0, 0))[0] == order.incarnation:
             self.alive.pop(order.worker)
             self.holds.pop(order.worker)
+            self.limits.pop(order.worker, None)
             for number in [n for n, w in self.running.items() if w == order.worker]:
                 del self.running[number]
             self.tell(ev.WorkerGone(order.worker, order.incarnation, "killed by signal 9"))

@@ -40,8 +40,10 @@ class Shelf(torch.nn.Module):
         self.extra = b"x" * (self.extra_mib * MIB)  # what nobody could foresee from the tensors
         pass_gate(self.load_begun, self.load_until)
 
-    def forward(self, numbers, begun="", until=""):
+    def forward(self, numbers, begun="", until="", take_mib=0):
+        pages = [b"y" * 65536 for _ in range(16 * take_mib)]  # small ones, which malloc takes from its heap
         pass_gate(begun, until)
+        del pages
         return numbers * self.weight[-1]
 
 
@@ -52,5 +54,7 @@ def handle(event, context):
     asked = json.loads(event.body or b"{}")
     numbers = torch.tensor(asked.get("numbers", [1.0])).to("cuda")
     with torch.no_grad():
-        answer = model(numbers, begun=asked.get("begun", ""), until=asked.get("until", ""))
+        answer = model(
+            numbers, begun=asked.get("begun", ""), until=asked.get("until", ""), take_mib=asked.get("take_mib", 0)
+        )
     return {"statusCode": 200, "body": answer.tolist()}

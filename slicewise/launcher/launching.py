@@ -37,6 +37,7 @@ class Launcher:
         self._children: list[Child] = []
         self._stop = asyncio.Event()
         self._orphans = Orphans()
+        self._ports = ports.Ports()
         self.board = Board(layout.board)
 
     def prepare(self) -> None:
@@ -46,17 +47,18 @@ class Launcher:
         try:
             kept = boards.read(self._layout.board).get("addresses", {})
             own = {
-                name: ports.claim(name, self._settings.host, port, kept.get(name, 0), flag)
+                name: self._ports.claim(name, self._settings.host, port, kept.get(name, 0), flag)
                 for name, port, flag in (
                     ("gateway", self._settings.port, "--port"),
                     ("metrics", self._settings.metrics_port, "--metrics-port"),
                 )
             }
-            others = ports.choose(services.port_names(self._settings), kept)
+            others = self._ports.choose(services.port_names(self._settings), kept)
             addresses = {**own, **others}
             issuing.issue(self._layout, ("gateway", "scheduler", "cache_manager", "gpu_manager", "host", "cli"))
             self._services = services.plan(self._layout, self._settings, addresses)
         except BaseException:
+            self._ports.release()
             self._lock.release()
             raise
         self.board.addresses = addresses
@@ -100,6 +102,7 @@ class Launcher:
             await self._orphans.end_all()
             self.board.phase = "failed" if self.board.failure else "stopped"
             self.board.publish()
+            self._ports.release()
             self._lock.release()
 
     def _child(self, service: services.Service) -> Child:

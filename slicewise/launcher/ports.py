@@ -27,33 +27,62 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def choose(names: Iterable[str], kept: Mapping[str, int], source: random.Random | None = None) -> dict[str, int]:
-    """A port on loopback for each name: the one it had if that is still free, else another.
+class Ports:
+    """What one launcher has reserved. Every launcher reserves before it looks, so that no two take one port.
 
-    Raises SlicewiseError `conflict` when none is found.
+    A reservation is an abstract socket named after the port: the kernel keeps those apart as it does
+    ports, by network namespace, whoever the users are, and takes one back when its holder dies.
     """
-    chooser = source or random.Random()
-    chosen: dict[str, int] = {}
-    for name in names:
-        port = kept.get(name, 0)
-        attempts = 0
-        while not port or port in chosen.values() or not is_free("127.0.0.1", port):
-            attempts += 1
-            if attempts > _ATTEMPTS:
-                raise SlicewiseError("conflict", f"No free port between {_FIRST} and {_LAST} was found for {name}.")
-            port = chooser.randint(_FIRST, _LAST)
-        chosen[name] = port
-    return chosen
 
+    def __init__(self, source: random.Random | None = None) -> None:
+        self._source = source or random.Random()
+        self._held: dict[int, socket.socket] = {}
 
-def claim(what: str, host: str, port: int, kept: int, flag: str) -> int:
-    """The port asked for (0: the one it had, or any free one); raises SlicewiseError `conflict` if it is taken."""
-    if port == 0:
-        return choose([what], {what: kept})[what]
-    if not is_free(host, port):
-        raise SlicewiseError(
-            "conflict",
-            f"{host}:{port} is in use by another process, perhaps another Slicewise; "
-            f"choose another port for the {what} with {flag}.",
-        )
-    return port
+    def choose(self, names: Iterable[str], kept: Mapping[str, int]) -> dict[str, int]:
+        """A port on loopback for each name: the one it had if that is still free, else another.
+
+        Raises SlicewiseError `conflict` when none is found.
+        """
+        chosen: dict[str, int] = {}
+        for name in names:
+            port = kept.get(name, 0)
+            attempts = 0
+            while not port or not self._take("127.0.0.1", port):
+                attempts += 1
+                if attempts > _ATTEMPTS:
+                    raise SlicewiseError("conflict", f"No free port between {_FIRST} and {_LAST} was found for {name}.")
+                port = self._source.randint(_FIRST, _LAST)
+            chosen[name] = port
+        return chosen
+
+    def claim(self, what: str, host: str, port: int, kept: int, flag: str) -> int:
+        """The port asked for (0: the one it had, or any free one); raises SlicewiseError `conflict` if it is taken."""
+        if port == 0:
+            return self.choose([what], {what: kept})[what]
+        if not self._take(host, port):
+            raise SlicewiseError(
+                "conflict",
+                f"{host}:{port} is in use by another process, perhaps another Slicewise; "
+                f"choose another port for the {what} with {flag}.",
+            )
+        return port
+
+    def release(self) -> None:
+        """Give all of them back; only after every service has ended."""
+        for reservation in self._held.values():
+            reservation.close()
+        self._held.clear()
+
+    def _take(self, host: str, port: int) -> bool:
+        """Reserve a port that is free; False if it is not, or reserved, by ourselves too."""
+        reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # not inherited by what the launcher starts
+        try:
+            reservation.bind(f"\0slicewise-port-{port}")
+        except OSError:
+            reservation.close()
+            return False
+        if not is_free(host, port):
+            reservation.close()
+            return False
+        self._held[port] = reservation
+        return True

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -59,12 +61,17 @@ def test_looking_at_the_lock_does_not_keep_a_launcher_out(layout: Layout) -> Non
 
 def test_ports_are_kept_while_they_are_free_and_lie_below_those_of_outgoing_connections() -> None:
     names = [f"service-{number}" for number in range(20)]
-    chosen = ports.choose(names, {})
+    first = ports.Ports()
+    chosen = first.choose(names, {})
+    first.release()
     assert len(set(chosen.values())) == 20
     assert all(20_000 <= port <= 32_000 for port in chosen.values())
-    assert ports.choose(names, chosen) == chosen
+    second, third = ports.Ports(), ports.Ports()
+    assert second.choose(names, chosen) == chosen
+    second.release()
     with socket.create_server(("127.0.0.1", chosen["service-3"])):
-        again = ports.choose(names, chosen)
+        again = third.choose(names, chosen)
+        third.release()
         assert again["service-3"] != chosen["service-3"]
         assert {**again, "service-3": 0} == {**chosen, "service-3": 0}
 
@@ -73,7 +80,46 @@ def test_a_port_that_somebody_else_uses_is_refused_by_name() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(SlicewiseError, match=f"127.0.0.1:{port} is in use.*--port"):
-            ports.claim("gateway", "127.0.0.1", port, 0, "--port")
+            ports.Ports().claim("gateway", "127.0.0.1", port, 0, "--port")
+
+
+class Repeating(random.Random):
+    """Gives the same ports to everybody who asks."""
+
+    def __init__(self, given: Sequence[int]) -> None:
+        super().__init__(0)
+        self._given = iter(given)
+
+    def randint(self, first: int, last: int) -> int:
+        return next(self._given)
+
+
+def test_two_launchers_that_start_at_once_never_choose_one_port() -> None:
+    """What one has chosen is the other's no more, though nobody listens there yet; it is when its holder is done."""
+    before = ports.Ports()
+    drawn = before.choose(["a", "b", "c"], {})
+    before.release()
+    one, other = ports.Ports(Repeating(list(drawn.values()))), ports.Ports(Repeating([*drawn.values(), 31_999, 31_998]))
+    assert one.choose(["x"], {}) == {"x": drawn["a"]}
+    assert other.choose(["x"], {}) == {"x": drawn["b"]}
+    assert other.choose(["y"], {"y": drawn["a"]})["y"] == drawn["c"]
+    with pytest.raises(SlicewiseError, match="perhaps another Slicewise"):
+        other.claim("gateway", "127.0.0.1", drawn["a"], 0, "--port")
+    one.release()
+    assert other.claim("gateway", "127.0.0.1", drawn["a"], 0, "--port") == drawn["a"]
+    other.release()
+
+
+def test_a_launcher_that_is_killed_leaves_no_port_reserved() -> None:
+    code = "import sys; from slicewise.launcher.ports import Ports; print(Ports().choose(['a'], {})['a'], flush=True)"
+    waits = f"{code}; sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        process.kill()
+    mine = ports.Ports()
+    assert mine.claim("gateway", "127.0.0.1", port, 0, "--port") == port
+    mine.release()
 
 
 def test_keys_are_made_once_and_only_their_owner_reads_them(layout: Layout) -> None:

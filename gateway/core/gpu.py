@@ -15,9 +15,10 @@ from gateway.core.deployment import GPU_RESOURCES, Deployment
 
 FLAG = "com.slicewise.gpu"
 SLA = "com.slicewise.sla"
+INTERPOSE = "com.slicewise.interpose"
 WHY = "com.slicewise.why"  # told by describe; whoever sends back what was described has it, too
 PREFIX = "com.slicewise."
-OURS = frozenset({FLAG, SLA, WHY})
+OURS = frozenset({FLAG, SLA, INTERPOSE, WHY})
 IMAGE_VARIABLE = "GPU_ENABLE"
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
 _FALSE = frozenset({"false", "0", "no", "off", "f", "n", ""})
@@ -37,7 +38,7 @@ def check_names(deployment: Deployment) -> None:
     for source, where in ((deployment.labels, "labels"), (deployment.annotations, "annotations")):
         for name in source:
             if name.lower().startswith(PREFIX) and name not in OURS:
-                raise refuse(f"{where}.{name}", f"is not known; Slicewise reads {FLAG} and {SLA}")
+                raise refuse(f"{where}.{name}", f"is not known; Slicewise reads {FLAG}, {SLA} and {INTERPOSE}")
     for name in deployment.limits:
         if name.lower().startswith("nvidia.com/") and name not in GPU_RESOURCES:
             raise refuse(f"limits.{name}", f"is not known; GPUs are {' or '.join(GPU_RESOURCES)}")
@@ -58,6 +59,21 @@ def wants_gpu(deployment: Deployment, image: ImageFacts) -> bool:
     if IMAGE_VARIABLE in image.environment:
         return _truth(f"the image's variable {IMAGE_VARIABLE}", image.environment[IMAGE_VARIABLE])
     return False
+
+
+def interposes(deployment: Deployment, image: ImageFacts) -> bool:
+    """Whether a GPU function's models go to slices: yes, unless it says no; raises SlicewiseError `bad_function`.
+
+    One that says no runs as it would without Slicewise, and no slice serves it.
+    """
+    for source, where in (
+        (deployment.labels, "labels."),
+        (deployment.annotations, "annotations."),
+        (image.labels, "the image's label "),
+    ):
+        if INTERPOSE in source:
+            return _truth(f"{where}{INTERPOSE}", source[INTERPOSE])
+    return True
 
 
 def sla_ns(deployment: Deployment) -> int:

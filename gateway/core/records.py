@@ -17,7 +17,10 @@ _REVISION_DIGITS = 12
 
 @dataclass(frozen=True)
 class FunctionRecord:
-    """One deployed function. `generation` grows with every deploy, `created_at` is RFC 3339 in UTC."""
+    """One deployed function. `generation` grows with every deploy, `created_at` is RFC 3339 in UTC.
+
+    `gpu`: slices serve its models. `opted_out`: it has the GPU flag, but does not want that.
+    """
 
     deployment: Deployment
     revision: str
@@ -29,6 +32,7 @@ class FunctionRecord:
     created_at: str
     image_digest: str
     environment_hint: str = ""
+    opted_out: bool = False
 
     @property
     def key(self) -> FunctionKey:
@@ -57,6 +61,7 @@ class FunctionRecord:
             "created_at": self.created_at,
             "image_digest": self.image_digest,
             "environment_hint": self.environment_hint,
+            "opted_out": self.opted_out,
         }
 
 

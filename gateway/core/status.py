@@ -43,8 +43,11 @@ def render(
     facts = tuple(replicas)
     deployment = record.deployment
     annotations = dict(deployment.annotations)
-    if record.gpu and gpu.FLAG not in deployment.labels:
-        annotations.setdefault(gpu.FLAG, "true")  # whoever said so: a limit, a variable, the image
+    # Whoever said so: a limit, a variable, the image.
+    if (record.gpu or record.opted_out) and gpu.FLAG not in deployment.labels:
+        annotations.setdefault(gpu.FLAG, "true")
+    if record.opted_out:
+        annotations[gpu.INTERPOSE] = "false"
     why = _why(record, facts)
     if why:
         annotations[WHY_ANNOTATION] = why
@@ -79,9 +82,10 @@ def render(
 
 def _why(record: FunctionRecord, facts: tuple[ReplicaFacts, ...]) -> str:
     found = ""
-    for fact in facts:
-        if fact.status != "ready" and fact.why:
-            restarts = f" ({fact.restarts} restarts)" if fact.restarts else ""
+    # One that is ready may have a reason, too: it serves, but not as its owner thinks.
+    for fact in sorted(facts, key=lambda fact: fact.status == "ready"):
+        if fact.why:
+            restarts = f" ({fact.restarts} restarts)" if fact.restarts and fact.status != "ready" else ""
             found = f"{fact.why[:_MAX_WHY]}{restarts}"
             break
     ready = [fact.generation >= record.generation for fact in facts if fact.status == "ready"]

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from gateway.core import deployment as deployments
-from gateway.core import gpu, records, scaling
+from gateway.core import gpu, limits, records, scaling
 from gateway.core.deployment import Deployment
 from gateway.core.names import Namespaces
 from gateway.core.records import FunctionRecord
@@ -143,7 +143,9 @@ class Deployer:
     async def _record(self, deployment: Deployment, before: FunctionRecord | None) -> FunctionRecord:
         gpu.check_names(deployment)
         image = await self._provider.resolve_image(deployment.image)
-        wants_gpu = gpu.wants_gpu(deployment, image)
+        limits.check(deployment, image)
+        flagged, interposed = gpu.wants_gpu(deployment, image), gpu.interposes(deployment, image)
+        wants_gpu = flagged and interposed
         sla_ns = gpu.sla_ns(deployment)
         replicas = scaling.after_deploy(deployment.labels, before.replicas if before else None)
         revision = records.revision_of(deployment, image.digest, wants_gpu)
@@ -158,6 +160,7 @@ class Deployer:
                 gpu=wants_gpu,
                 sla_ns=sla_ns,
                 image_digest=image.digest,
+                opted_out=flagged and not interposed,
             )
         return FunctionRecord(
             deployment=deployment,
@@ -170,6 +173,7 @@ class Deployer:
             sla_ns=sla_ns,
             created_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
             image_digest=image.digest,
+            opted_out=flagged and not interposed,
         )
 
     def _cancel_leaving(self, key: FunctionKey) -> None:

@@ -12,6 +12,7 @@ from slicewise.commands.output import size, table
 
 WHY = "com.slicewise.why"
 _GPU = "com.slicewise.gpu"
+_INTERPOSE = "com.slicewise.interpose"
 
 
 @click.command("list")
@@ -62,7 +63,9 @@ def describe_command(name: str, as_json: bool, namespace: str, gateway: str | No
     # The gateway tells there why a replica is not ready; FunctionStatus has no field for it.
     annotations = function.get("annotations") or {}
     why = annotations.pop(WHY, "")
-    gpu = (function.get("labels") or {}).get(_GPU) or annotations.get(_GPU, "")
+    gpu = (function.get("labels") or {}).get(_GPU) or annotations.get(_GPU, "") or "no"
+    if gpu != "no" and annotations.get(_INTERPOSE) == "false":
+        gpu += f", but not interposed ({_INTERPOSE} is false): it runs as without Slicewise"
     status = "Ready" if ready else "Scaled to zero" if not replicas else "Not ready"
     suffix = f".{namespace}" if namespace else ""
     rows: list[tuple[str, object]] = [
@@ -72,7 +75,7 @@ def describe_command(name: str, as_json: bool, namespace: str, gateway: str | No
         *([("Why", why)] if why else []),
         ("Replicas", replicas),
         ("Available", ready),
-        ("GPU", gpu or "no"),
+        ("GPU", gpu),
         ("Image", function.get("image", "")),
         ("Process", function.get("envProcess", "") or "(the image's)"),
         ("URL", f"{target.url}/function/{name}{suffix}"),

@@ -13,9 +13,15 @@ from slicewise.commands.options import connect, gateway_option, pairs
 _PATH = "/system/scheduler/policy"
 
 
-@click.group("policy")
-def policy_command() -> None:
-    """Show or set the scheduling policy."""
+@click.group("policy", invoke_without_command=True)
+@gateway_option
+@click.pass_context
+def policy_command(context: click.Context, gateway: str | None) -> None:
+    """Show or set the scheduling policy; alone it shows it."""
+    if context.invoked_subcommand is None:
+        context.invoke(get, gateway=gateway)
+    elif gateway:
+        context.default_map = {name: {"gateway": gateway} for name in policy_command.commands}
 
 
 @policy_command.command("get")

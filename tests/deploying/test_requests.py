@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core import bodies, deployment, gpu, quantities, records, scaling
+from gateway.core import bodies, deployment, gpu, limits, quantities, records, scaling
 from gateway.core.gpu import ImageFacts
 from gateway.core.names import Namespaces
 from proto.types.errors import SlicewiseError
@@ -113,6 +113,52 @@ def test_the_gpu_flag_is_found_wherever_a_user_may_set_it(fields: Any, image: Im
 def test_a_flag_that_is_neither_true_nor_false_is_refused() -> None:
     with pytest.raises(SlicewiseError, match=r"labels\.com\.slicewise\.gpu"):
         gpu.wants_gpu(parse(labels={"com.slicewise.gpu": "maybe"}), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "image", "interposed"),
+    [
+        ({}, IMAGE, True),
+        ({"labels": {"com.slicewise.interpose": "false"}}, IMAGE, False),
+        ({"annotations": {"com.slicewise.interpose": "no"}}, IMAGE, False),
+        ({}, ImageFacts("d", labels={"com.slicewise.interpose": "false"}), False),
+        (
+            {"labels": {"com.slicewise.interpose": "true"}},
+            ImageFacts("d", labels={"com.slicewise.interpose": "false"}),
+            True,
+        ),
+    ],
+)
+def test_a_gpu_function_may_opt_out_of_slices(fields: Any, image: ImageFacts, interposed: bool) -> None:
+    gpu.check_names(parse(**fields))
+    assert gpu.interposes(parse(**fields), image) is interposed
+    with pytest.raises(SlicewiseError, match=r"labels\.com\.slicewise\.interpose"):
+        gpu.interposes(parse(labels={"com.slicewise.interpose": "perhaps"}), image)
+
+
+@pytest.mark.parametrize(
+    ("variables", "image", "wrong"),
+    [
+        ({"exec_timeout": "10sec"}, {}, r"envVars\.exec_timeout: '10sec' is no duration"),
+        ({"read_timeout": "1 m"}, {}, r"envVars\.read_timeout"),
+        ({"write_timeout": "0s"}, {}, r"envVars\.write_timeout: must be longer"),
+        ({"max_inflight": "four"}, {}, r"envVars\.max_inflight: 'four' is no whole number"),
+        ({}, {"exec_timeout": "ten"}, "the image's variable exec_timeout"),
+    ],
+)
+def test_limits_that_cannot_be_read_are_refused_by_name(
+    variables: dict[str, str], image: dict[str, str], wrong: str
+) -> None:
+    with pytest.raises(SlicewiseError, match=wrong) as caught:
+        limits.check(parse(envVars=variables), ImageFacts("d", environment=image))
+    assert caught.value.code == "bad_function"
+
+
+def test_limits_as_people_write_them_are_taken() -> None:
+    written = {"exec_timeout": "1m30s", "read_timeout": "0", "write_timeout": ".5s", "max_inflight": "0"}
+    limits.check(parse(envVars=written), ImageFacts("d", environment={"exec_timeout": ""}))
+    # What the deployment says counts, not what the image said before it.
+    limits.check(parse(envVars={"exec_timeout": "2s"}), ImageFacts("d", environment={"exec_timeout": "ten"}))
 
 
 def test_the_sla_is_a_go_duration() -> None:

@@ -94,6 +94,22 @@ def test_describe_says_that_the_version_before_still_answers() -> None:
     assert "com.slicewise.why" not in status.render(updated, [before, after])["annotations"]
 
 
+def test_describe_says_what_is_wrong_with_a_replica_that_serves() -> None:
+    facts = [
+        ReplicaFacts("a", "x:1", "ready", 1, why="its runtime has not said hello", restarts=2),
+        ReplicaFacts("b", "x:2", "ready", 1),
+    ]
+    assert status.render(record(), facts)["annotations"]["com.slicewise.why"] == "its runtime has not said hello"
+    facts.append(ReplicaFacts("c", "x:3", "failed", 1, why="ImportError: nothing"))
+    assert status.render(record(), facts)["annotations"]["com.slicewise.why"] == "ImportError: nothing"
+
+
+def test_describe_says_that_a_function_opted_out_of_slices() -> None:
+    annotations = status.render(replace(record(), gpu=False, opted_out=True), [])["annotations"]
+    assert annotations == {"com.slicewise.gpu": "true", "com.slicewise.interpose": "false"}
+    assert "com.slicewise.interpose" not in status.render(record(), [])["annotations"]
+
+
 def test_describe_says_how_many_are_ready_and_why_others_are_not() -> None:
     facts = [
         ReplicaFacts("a", "x:1", "ready", 1, cpu_millicores=5, memory_bytes=10),

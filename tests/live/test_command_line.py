@@ -97,12 +97,22 @@ def test_scale_and_list(deployed: Platform) -> None:
     deployed.wait_ready("cli-talk")
 
 
+def test_policy_alone_shows_the_policy(deployed: Platform) -> None:
+    shown = deployed.cli("policy").stdout
+    assert shown == deployed.cli("policy", "get").stdout == deployed.cli("policy", "-g", deployed.url).stdout
+    assert json.loads(shown)["name"] == "lalb"
+    nowhere = deployed.cli("policy", "-g", "http://127.0.0.1:9", "get", check=False)
+    assert nowhere.returncode == 1
+    assert "127.0.0.1:9" in nowhere.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (("policy", "set", "none-of-that-name"), 2, "none-of-that-name"),
         (("policy", "set", "lalb", "--o3-limit", "-1"), 2, "o3-limit"),
         (("deploy", "--image", "no-such-image", "--name", "x"), 2, "no-such-image"),
+        (("deploy", "--image", "cli-talk", "--name", "x", "-e", "exec_timeout=10sec"), 2, "exec_timeout"),
         (("deploy", "--image", "cli-talk", "--name", "Bad_Name"), 2, "service"),
         (("invoke", "nobody"), 1, "404"),
         (("describe", "nobody"), 1, "404"),

@@ -86,7 +86,7 @@ def build(
         raise SlicewiseError("bad_image", f"The template {template} is not one of {', '.join(TEMPLATES)}.")
     dockerfile = read_dockerfile(source / "Dockerfile")
     if dockerfile.ignored:
-        say(f"of the Dockerfile only LABEL and ENV count here, not {', '.join(dockerfile.ignored)}")
+        say(f"of the Dockerfile only LABEL, ENV and a server's CMD count here, not {', '.join(dockerfile.ignored)}")
     handler, nested = _find_handler(source, dockerfile)
     folder = source / "function" if (source / "function" / "handler.py").is_file() else source
     requirements = next((f for f in (folder / "requirements.txt", source / "requirements.txt") if f.is_file()), None)

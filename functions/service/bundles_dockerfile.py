@@ -1,11 +1,13 @@
-"""The few lines of a Dockerfile that mean something here: LABEL and ENV.
+"""The few lines of a Dockerfile that mean something here: LABEL, ENV, and CMD where it starts a server.
 
-People who come from OpenFaaS put the GPU flag, `fprocess` and their limits there. Nothing else of a
-Dockerfile is run: a bundle has no layers, its packages come from requirements.txt.
+People who come from OpenFaaS put the GPU flag, `fprocess` and their limits there. An image without the
+watchdog starts its server by CMD; that counts once ENV says where it listens (`upstream_url`). Nothing
+else of a Dockerfile is run: a bundle has no layers, its packages come from requirements.txt.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from proto.types.errors import SlicewiseError
 
 # They would change what runs; everything else only describes the image or fills its layers.
 _NOT_DONE = ("RUN", "CMD", "ENTRYPOINT", "ADD", "USER", "WORKDIR", "SHELL", "VOLUME")
+_WATCHDOGS = ("fwatchdog", "of-watchdog")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 
@@ -35,6 +38,7 @@ def read_dockerfile(path: Path) -> Dockerfile:
     if not path.is_file():
         return Dockerfile()
     found = Dockerfile()
+    command, command_line = "", 0
     try:
         text = path.read_text()
     except UnicodeDecodeError as error:
@@ -45,6 +49,8 @@ def read_dockerfile(path: Path) -> Dockerfile:
         elif instruction == "ENV":
             for key, value in _pairs(number, instruction, rest).items():
                 found.environment[key] = _expand(value, found.environment)
+        elif instruction == "CMD" and _command(rest):
+            command, command_line = _command(rest), number
         elif instruction in _NOT_DONE:
             found.ignored.append(f"{instruction} (line {number})")
     environment = found.environment
@@ -53,7 +59,22 @@ def read_dockerfile(path: Path) -> Dockerfile:
     found.upstream_url = environment.pop("http_upstream_url", "") or environment.pop("upstream_url", "")
     environment.pop("upstream_url", None)
     found.mode = environment.pop("mode", "")
+    if command and found.upstream_url and not found.fprocess:
+        found.fprocess, found.mode = command, found.mode or "http"
+    elif command:
+        found.ignored.append(f"CMD (line {command_line})")
     return found
+
+
+def _command(rest: str) -> str:
+    """What a CMD starts, as one line of words; "" for a watchdog, which starts what `fprocess` says."""
+    try:
+        words = json.loads(rest) if rest.startswith("[") else shlex.split(rest)
+    except ValueError:
+        return ""
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        return ""
+    return "" if words[0].rpartition("/")[2] in _WATCHDOGS else shlex.join(words)
 
 
 def _instructions(text: str) -> list[tuple[int, str, str]]:

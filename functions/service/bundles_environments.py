@@ -3,6 +3,7 @@
 An environment is a virtualenv over the base: the platform's own site-packages come after its own, so
 torch and whatever else is there already is not installed again. Its id is the hash of the
 requirements and the base; where the base satisfies every line the id is "base" and nothing is made.
+A line may name a wheel or a folder beside the file: then what is in there counts, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ DONE = "environment.json"
 # A large wheel over a slow line takes minutes; a resolver that searches for longer than this will not end.
 PIP_TIMEOUT_S = float(os.environ.get("SLICEWISE_PIP_TIMEOUT_S", "600"))
 CONSTRAINTS = "SLICEWISE_PIP_CONSTRAINTS"
+_ARCHIVES = (".whl", ".tar.gz", ".zip")
 
 
 def prepare(requirements: Path | None, images: Path, say: Callable[[str], None], constraints: Path | None) -> str:
@@ -43,7 +45,11 @@ def prepare(requirements: Path | None, images: Path, say: Callable[[str], None],
     if constraints is None and os.environ.get(CONSTRAINTS):
         constraints = Path(os.environ[CONSTRAINTS])
     bound = constraints.read_text() if constraints else ""
-    identity = json.dumps([1, sorted(missing), sys.version, sys.prefix, _base(), bound])
+    local = {line: path for line in missing if (path := local_path(line, requirements.parent)) is not None}
+    facts = [1, sorted(missing), sys.version, sys.prefix, _base(), bound]
+    if local:
+        facts.append([[line, _content(path)] for line, path in sorted(local.items())])
+    identity = json.dumps(facts)
     environment_id = hashlib.sha256(identity.encode()).hexdigest()[:32]
     folder = images / "environments" / environment_id
     # Scripts in a virtualenv carry its path, so it cannot be moved into place: it is made there, under a
@@ -56,7 +62,7 @@ def prepare(requirements: Path | None, images: Path, say: Callable[[str], None],
         shutil.rmtree(folder, ignore_errors=True)
         say(f"installing {len(missing)} of {len(lines)} requirements")
         try:
-            _install(folder, missing, lines, constraints)
+            _install(folder, missing, local, lines, constraints)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -87,10 +93,39 @@ def _lines(requirements: Path) -> list[tuple[int, str]]:
         if re.match(r"(-r|-c|-e|--requirement|--constraint|--editable)\b", stripped):
             text = f"requirements.txt line {number}: {stripped.split()[0]} refers to other files; name the packages."
             raise SlicewiseError("bad_image", text)
-        if not stripped.startswith("-"):
+        local = local_path(stripped, requirements.parent)
+        if local is not None and not local.exists():
+            text = f"requirements.txt line {number}: there is no {_spelled(stripped)} beside it."
+            raise SlicewiseError("bad_image", text)
+        if not stripped.startswith("-") and local is None:
             _parse(number, stripped)
         found.append((number, stripped))
     return found
+
+
+def _spelled(line: str) -> str:
+    """The path in a line that names one, without extras and markers."""
+    return re.split(r"[;\[]", line, maxsplit=1)[0].strip()
+
+
+def local_path(line: str, folder: Path) -> Path | None:
+    """The wheel, archive or folder that a line of requirements.txt in `folder` names; None for everything else."""
+    word = _spelled(line)
+    if line.startswith("-") or "://" in word or "@" in word:
+        return None
+    if word.startswith(".") or "/" in word or word.endswith(_ARCHIVES):
+        return folder / word
+    return None
+
+
+def _content(path: Path) -> str:
+    """A hash of a file, or of all files of a folder and their names."""
+    total = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file()):
+        if "__pycache__" not in file.parts:
+            total.update(f"{file.relative_to(path).as_posix()}\0".encode())
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
 
 
 def _parse(number: int, line: str) -> None:
@@ -109,6 +144,8 @@ def _satisfied(line: str) -> bool:
     """Whether the base has what one line asks for; what its distributions lack themselves is the base's affair."""
     from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
 
+    if _spelled(line).endswith(_ARCHIVES):  # which may look like a name
+        return False
     try:
         wanted = Requirement(line)
     except InvalidRequirement:
@@ -128,18 +165,34 @@ def _base() -> list[str]:
     return sorted(f"{found.name}=={found.version}" for found in importlib.metadata.distributions())
 
 
-def _install(folder: Path, missing: list[str], lines: list[tuple[int, str]], constraints: Path | None) -> None:
+def _install(
+    folder: Path,
+    missing: list[str],
+    local: dict[str, Path],
+    lines: list[tuple[int, str]],
+    constraints: Path | None,
+) -> None:
     _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], "The virtual environment could not be made", [])
     relative = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
     own, base = folder / relative, sysconfig.get_path("purelib")
     (own / "zz_base.pth").write_text(f"import site; site.addsitedir({base!r})\n")
     wanted = folder / "requirements.txt"
-    wanted.write_text("\n".join(missing) + "\n")
+    wanted.write_text("\n".join(_found(line, local, folder / "local") for line in missing) + "\n")
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar", "off", "-r", str(wanted)]
     if constraints is not None:
         command += ["-c", str(constraints)]
     _run(command, "requirements.txt could not be installed", lines)
+
+
+def _found(line: str, local: dict[str, Path], copies: Path) -> str:
+    """The line as pip finds it from anywhere. A folder is built from a copy: building writes into it."""
+    if line not in local:
+        return line
+    word, path = _spelled(line), local[line].resolve()
+    if path.is_dir():
+        path = Path(shutil.copytree(path, copies / str(len(list(copies.glob("*")))) / path.name))
+    return f"{path}{line[len(word) :]}"
 
 
 def _run(command: list[str], what: str, lines: list[tuple[int, str]]) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import importlib.machinery
+import importlib.util
 import os
 import select
 import signal
@@ -156,6 +158,7 @@ def _become_function(fds: list[int]) -> int:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     template = sys.modules["functions.service.template"]
     _leave_platform(order)
+    _customize(order.environment.get("PYTHONPATH", ""))
     return int(template.serve(order))
 
 
@@ -172,6 +175,18 @@ def _leave_platform(order: orders.FunctionOrder) -> None:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:  # it was seeded before the fork, the same for every replica
         numpy_random.seed()
+
+
+def _customize(python_path: str) -> None:
+    """Run the image's own sitecustomize, as Python does at its start; the environment's has run in the zygote."""
+    entries = [entry for entry in python_path.split(os.pathsep) if entry]
+    theirs = [entry for entry in entries if not os.path.isdir(os.path.join(entry, "_slicewise"))]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", theirs) if theirs else None
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from functions.service import bundles, bundles_environments
 from proto.types.errors import SlicewiseError
+from tests import wheels
 
 HANDLER = "def handle(event, context):\n    return 'ok'\n"
 
@@ -66,7 +68,27 @@ def test_what_a_dockerfile_asks_for_in_vain_is_said(tmp_path: Path) -> None:
     source = _folder(tmp_path / "f", handler_py=HANDLER, Dockerfile=dockerfile)
     said: list[str] = []
     bundles.build(source, "quiet", tmp_path / "images", said.append)
-    assert "of the Dockerfile only LABEL and ENV count here, not RUN (line 3), CMD (line 5)" in said
+    assert "of the Dockerfile only LABEL, ENV and a server's CMD count here, not RUN (line 3), CMD (line 5)" in said
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "process"),
+    [
+        ('ENV upstream_url=http://127.0.0.1:$PORT\nCMD ["env/bin/python", "my server.py", "$PORT"]', True),
+        ("CMD env/bin/python 'my server.py' $PORT\nENV upstream_url=http://127.0.0.1:$PORT", True),
+        ('CMD ["env/bin/python", "my server.py", "$PORT"]', False),
+    ],
+)
+def test_a_servers_cmd_starts_it_where_upstream_url_is_known(tmp_path: Path, dockerfile: str, process: bool) -> None:
+    source = _folder(tmp_path / "f", server_py="pass\n", Dockerfile=f"FROM python:3.11\n{dockerfile}\n")
+    if not process:
+        with pytest.raises(SlicewiseError, match="no Dockerfile that sets fprocess"):
+            bundles.build(source, "own", tmp_path / "images")
+        return
+    bundles.build(source, "own", tmp_path / "images")
+    image = bundles.resolve("own", tmp_path / "images")
+    assert shlex.split(image.fprocess) == ["env/bin/python", "my server.py", "$PORT"]
+    assert (image.mode, image.upstream_url) == ("http", "http://127.0.0.1:$PORT")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +103,10 @@ def test_what_a_dockerfile_asks_for_in_vain_is_said(tmp_path: Path) -> None:
         ),
         ({"handler_py": HANDLER, "requirements_txt": "# ok\nnumpy\n=what\n"}, "requirements.txt line 3"),
         ({"handler_py": HANDLER, "requirements_txt": "-r other.txt\n"}, "line 1: -r refers to other files"),
+        (
+            {"handler_py": HANDLER, "requirements_txt": "numpy\n./none.whl\n"},
+            "line 2: there is no ./none.whl beside it",
+        ),
         ({"handler_py": HANDLER, "image.json": "{}"}, "image.json is a name of the platform"),
     ],
 )
@@ -153,6 +179,26 @@ def test_what_the_base_lacks_is_installed_once(tmp_path: Path, monkeypatch: pyte
     program = "import tiny_thing, waitress, functions.service; print(tiny_thing.word)"
     found = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout.strip() == "installed"
+
+
+def test_a_wheel_beside_the_handler_is_installed_and_its_content_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines with paths mean what lies beside requirements.txt, from wherever the build is started."""
+    images, elsewhere = tmp_path / "images", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    source = _folder(tmp_path / "f", handler_py=HANDLER, requirements_txt="./private_one-1.0-py3-none-any.whl\n")
+    found = []
+    for word in ("first", "second"):
+        wheels.make(source, "private_one", "1.0", {"private_one.py": f"WORD = {word!r}\n"})
+        bundles.build(source, "private", images)
+        environment = bundles.resolve("private", images).environment_id
+        python = bundles_environments.python_of(environment, images)
+        asked = [str(python), "-c", "import private_one; print(private_one.WORD)"]
+        found.append((environment, subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()))
+    assert [word for _, word in found] == ["first", "second"]
+    assert found[0][0] != found[1][0]
 
 
 def test_a_requirement_that_does_not_exist_is_named_with_its_line(

@@ -62,7 +62,8 @@ class Ledger:
     def _start_at_once(self, b: Bound) -> None:
         """As in the papers: the slice is free, so the request starts, loading first if it must."""
         g, now = b.slice, self._state.now_ns
-        if b.request.worker not in g.held:
+        b.hit, b.load_ns = b.request.worker in g.held, 0  # those before it in the local queue may have changed it
+        if not b.hit:
             g.foresee(b.request.worker, self._state.estimates.held_bytes(b.request.worker), now)
             b.load_ns = self._state.estimates.load_ns(b.request.worker)
         b.turn_ns += b.load_ns

@@ -206,7 +206,7 @@ class Slice:
 
     def victims(self, needed_bytes: int, demand: Mapping[str, Demand]) -> tuple[str, ...]:
         """Who would go for a load of `needed_bytes`: the least in demand, least recently used first, until it fits."""
-        free, gone = self.free_bytes, []
+        free, gone = self.free_bytes + self.tuning.equal_bytes, []
         turn = self.running.request.worker if self.running is not None else ""
         for worker in (
             sorted(self.held, key=lambda worker: demand.get(worker, _NO_DEMAND).rank) if demand else self.held

@@ -35,7 +35,7 @@ class State:
 
     def fits(self, g: Slice, r: Request) -> bool:
         """Whether the worker fits the empty slice."""
-        return self.estimates.held_bytes(r.worker) <= g.spec.memory_bytes
+        return self.estimates.held_bytes(r.worker) <= g.spec.memory_bytes + self.tuning.equal_bytes
 
     def _elsewhere(self, r: Request) -> bool:
         return any(g.open and g.id not in r.avoid and self.serves(g, r.worker) and self.fits(g, r) for g in self.slices)
@@ -117,14 +117,40 @@ class State:
 
     def roomiest_idle(self, r: Request) -> Slice | None:
         """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""
-        fitting = [g for g in self.slices if self.idle(g, r) and self.fits(g, r)]
-        return min(fitting, key=lambda g: (max(0, self.remaining(g, r.worker)), -g.free_bytes, g.index), default=None)
+        fitting = [(max(0, self.remaining(g, r.worker)), g) for g in self.slices if self.idle(g, r) and self.fits(g, r)]
+        soonest = min((left for left, _ in fitting), default=0)
+        soon = [g for left, g in fitting if left == soonest]
+        most = max((g.free_bytes for g in soon), default=0)
+        return next((g for g in soon if g.free_bytes >= most - self.tuning.equal_bytes), None)
 
     def busy_holders(self, r: Request) -> list[Slice]:
         """Slices that hold the worker and are not idle, lowest index first."""
         return [g for g in self.holders.of(r.worker) if self.may(g, r) and not self._idle(g, r)]
 
     # ------------------------------------------------------------------ times
+
+    def wait_and_service(self, g: Slice, r: Request) -> tuple[int, int]:
+        """(T_wait, T_est) of `r` on `g`: the wait for all that is bound there, and what `r` itself would take.
+
+        Equation 1 of the ELSA paper, with loads: each counts for the first request that needs it, unless the worker
+        is there now; evictions are not foreseen. Live, a load begins at the binding and what is left of it when the
+        turn comes counts.
+        """
+        turn_ns = self.turn_ns(g, r)
+        if self.tuning.gaps:
+            wait_ns = self.remaining(g, r.worker) if r.worker in g.held else self._turns_left(g)
+            return max(0, wait_ns), max(0, self.ready_ns(g, r) - max(0, wait_ns)) + turn_ns
+        wait_ns, coming = g.remaining(self.now_ns), set()
+        for b in g.waiting:  # their turns are in `remaining`
+            worker = b.request.worker
+            if worker not in g.held and worker not in coming:
+                coming.add(worker)
+                wait_ns += self.estimates.load_ns(worker)
+        here = r.worker in g.held or r.worker in coming
+        return wait_ns, turn_ns if here else turn_ns + self.estimates.load_ns(r.worker)
+
+    def _turns_left(self, g: Slice) -> int:
+        return g.remaining(self.now_ns, self.tuning.overlap_load)
 
     def gap_ns(self, r: Request) -> int:
         """From the binding to the first call: a late binding's call waits already."""
@@ -151,5 +177,4 @@ class State:
 
     def finish_miss(self, g: Slice, r: Request) -> int:
         """finish_miss(r) on idle `g`: load and inference."""
-        turns_ns = g.remaining(self.now_ns, self.tuning.overlap_load)
-        return max(turns_ns, self.ready_ns(g, r)) + self.turn_ns(g, r)
+        return max(self._turns_left(g), self.ready_ns(g, r)) + self.turn_ns(g, r)

@@ -17,6 +17,9 @@ class Tuning:
     """Parameters of the core beside the policy's own. Times are nanoseconds, 0 turns a part off."""
 
     queue_limit: int = 0  # requests that may wait unbound; 0: no limit
+    local_limit: int = 0  # bindings that may wait at one slice where a policy binds at arrival; 0: no limit
+    # Sizes that differ by no more are equal: what a scenario's decimal sizes lose on their way to whole bytes.
+    equal_bytes: int = 0
     # A binding whose Infer has not come occupies its slice until its expected end only, and the end
     # counts the usual gap to the first call. False: a request occupies its slice from the binding on.
     gaps: bool = False
@@ -44,6 +47,7 @@ PAPER = Tuning()
 
 LIVE = Tuning(
     queue_limit=1000,
+    local_limit=100,  # beyond, calls wait unbound, where the queue's limit and every free slice are open to them
     gaps=True,
     overlap_load=True,
     ahead_floor_ns=2 * MS,  # a hop to the gateway and one to the door; below this the slice would idle between turns

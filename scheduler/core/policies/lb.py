@@ -23,3 +23,9 @@ class LoadBalancing(Policy):
             if state.idle(g, r) and state.fits(g, r):
                 return Decision(r, g, f"head of the queue to {g.id}, the first idle slice")
         return None
+
+
+class FirstIdleFirstServe(LoadBalancing):
+    """The same rule by the name that the MIG paper gives its baseline (arXiv 2202.13481, Figure 5)."""
+
+    name = "fifs"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from proto.types.errors import SlicewiseError
 from scheduler.core.policies.base import Policy
+from scheduler.core.policies.elsa import Elsa
 from scheduler.core.policies.lalb import DEFAULT_O3_LIMIT, LocalityAware
-from scheduler.core.policies.lb import LoadBalancing
-
-_MAX_O3_LIMIT = 1_000_000
+from scheduler.core.policies.lb import FirstIdleFirstServe, LoadBalancing
 
 
 def make_policy(wish: Mapping[str, Any]) -> Policy:
@@ -38,13 +38,38 @@ def _lb(parameters: dict[str, Any]) -> Policy:
     return LoadBalancing()
 
 
+def _fifs(parameters: dict[str, Any]) -> Policy:
+    _no_more(parameters, "fifs")
+    return FirstIdleFirstServe()
+
+
+def _elsa(parameters: dict[str, Any]) -> Policy:
+    factors = {key: _factor(key, parameters.pop(key, 1.0)) for key in ("alpha", "beta")}
+    _no_more(parameters, "elsa")
+    return Elsa(**factors)
+
+
 def _lalb(parameters: dict[str, Any]) -> Policy:
     limit = parameters.pop("o3_limit", DEFAULT_O3_LIMIT)
     _no_more(parameters, "lalb")
-    whole = isinstance(limit, int | float) and not isinstance(limit, bool) and limit == limit // 1
-    if not whole or not 0 <= limit <= _MAX_O3_LIMIT:
-        raise SlicewiseError("bad_policy", f"o3_limit: {limit!r} is no whole number from 0 to {_MAX_O3_LIMIT}.")
+    if not _number(limit) or limit != limit // 1 or limit < 0:
+        raise SlicewiseError("bad_policy", f"o3_limit: {limit!r} is no whole number from 0 on.")
     return LocalityAware(int(limit))
+
+
+def _factor(key: str, value: Any) -> float:
+    if not _number(value) or value <= 0:
+        raise SlicewiseError("bad_policy", f"{key}: {value!r} is no number above 0.")
+    return float(value)
+
+
+def _number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _no_more(parameters: dict[str, Any], name: str) -> None:
@@ -52,4 +77,4 @@ def _no_more(parameters: dict[str, Any], name: str) -> None:
         raise SlicewiseError("bad_policy", f"{key}: {name} has no such parameter.")
 
 
-_POLICIES: dict[str, Callable[[dict[str, Any]], Policy]] = {"lb": _lb, "lalb": _lalb}
+_POLICIES: dict[str, Callable[[dict[str, Any]], Policy]] = {"lb": _lb, "fifs": _fifs, "lalb": _lalb, "elsa": _elsa}

@@ -28,6 +28,7 @@ COMMANDS = {
     "logs": ("logs", "Show what a function printed."),
     "secret": ("secret", "Create, list, update and remove secrets."),
     "policy": ("policy", "Show or set the scheduling policy."),
+    "partition": ("partition", "Plan the slices that a model's GPUs are divided into."),
     "models": ("models", "List models and where they are cached."),
     "login": ("login", "Store the login for a gateway."),
 }

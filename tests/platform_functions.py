@@ -5,6 +5,7 @@ Causes are files: a handler makes one when it has come somewhere and waits for a
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -61,8 +62,8 @@ def cached(platform: Platform, index: int = 0) -> list[str]:
 
 @contextmanager
 def gates() -> Iterator[Gates]:
-    """A folder for gates; it lies where workers, whose /tmp is their own, can reach it."""
-    folder = Path(tempfile.mkdtemp(prefix="slicewise-gates-", dir="/var/tmp"))
+    """A folder for gates; it lies where functions and workers, whose /tmp and /var/tmp are their own, can reach it."""
+    folder = Path(tempfile.mkdtemp(prefix="slicewise-gates-", dir="/var/lib" if os.geteuid() == 0 else None))
     folder.chmod(0o777)
     opened = Gates(folder)
     try:

@@ -6,6 +6,7 @@ Sockets need short paths (108 bytes on Linux), so a state folder that lies deep 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 
 from functions.service import bundles, confine
 from functions.service import bundles_environments as environments
+from functions.service.boundaries import Boundaries, Bounds
 from functions.service.forks import PACKAGE_ROOT, Zygote
 from functions.service.leftovers import MARK, Leftovers
 from functions.service.orders import BrokerOrder, FunctionOrder
@@ -42,6 +44,7 @@ class Ground:
         self.leftovers = Leftovers(settings.state_dir)
         self.broker_zygote = Zygote("broker", Path(sys.executable))
         self._function_zygotes: dict[tuple[str, bool], Zygote] = {}
+        self.boundaries = Boundaries(settings.node)
         self.secrets_mount = self.root and _can_make(Path(confine.SECRETS))
 
     def function_zygote(self, wish: Wish) -> Zygote:
@@ -56,6 +59,7 @@ class Ground:
         """End all zygotes and remove the run folder."""
         for zygote in [self.broker_zygote, *self._function_zygotes.values()]:
             await zygote.close()
+        await asyncio.to_thread(self.boundaries.close)
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 
@@ -69,6 +73,7 @@ class Place:
     folder: Path
     uid: int  # 0: not root, everything runs as we do
     port: int  # of its own server, 0 for the template
+    bounds: Bounds
 
     @classmethod
     def make(cls, stage: Ground, wish: Wish, replica: str) -> Place:
@@ -86,13 +91,16 @@ class Place:
             os.chown(folder / "run", uid, BROKER_UID)
             (folder / "run").chmod(0o2770)
         port = (wish.port() or _free_port()) if wish.command else 0
-        place = cls(stage, wish, replica, folder, uid, port)
+        memory_bytes = wish.memory_bytes or stage.settings.memory_bytes
+        bounds = stage.boundaries.make(replica, stage.settings.max_processes, memory_bytes)
+        place = cls(stage, wish, replica, folder, uid, port, bounds)
         if not stage.secrets_mount:
             confine.write_secrets(folder / "secrets", confine.Confinement(uid, "", secrets=wish.secrets))
         return place
 
     def remove(self) -> None:
         """Blocking."""
+        self.bounds.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def function_order(self) -> FunctionOrder:
@@ -124,7 +132,16 @@ class Place:
             exec_timeout_s=wish.exec_timeout_s,
             path=[str(bundle), *user_path, *runtime],
             hide=[str(PACKAGE_ROOT)],
+            hide_folders=self._others(),
+            tmp_bytes=settings.tmp_bytes,
+            groups=self.bounds.entrances,
         )
+
+    def _others(self) -> list[str]:
+        """Where other functions' bundles, sockets and logs lie, and the data door."""
+        settings = self.stage.settings
+        door = [os.path.dirname(settings.door_path)] if settings.door_path else []
+        return [str(settings.images_dir), str(settings.state_dir), str(self.stage.run_dir), *door]
 
     def _interpreter(self) -> list[str]:
         """Where Python finds what is imported later."""

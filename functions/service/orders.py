@@ -20,7 +20,8 @@ class FunctionOrder:
     """Start one function process.
 
     `listen` is the Unix socket of the template ("" when `command` is exec'd instead). `path` goes first
-    on sys.path; `hide` are entries that only the platform needs.
+    on sys.path; `hide` are entries that only the platform needs. `tmp_bytes`, `hide_folders` and `groups` are
+    the Confinement's.
     """
 
     name: str
@@ -39,11 +40,14 @@ class FunctionOrder:
     exec_timeout_s: float = 0.0
     path: list[str] = field(default_factory=list)
     hide: list[str] = field(default_factory=list)
+    hide_folders: list[str] = field(default_factory=list)
+    tmp_bytes: int = 0
+    groups: list[str] = field(default_factory=list)
 
     @property
     def confinement(self) -> Confinement:
         """The part that the kernel enforces."""
-        return Confinement(self.uid, self.tmp, self.reach, self.secrets)
+        return Confinement(self.uid, self.tmp, self.reach, self.secrets, self.tmp_bytes, self.hide_folders, self.groups)
 
 
 @dataclass(frozen=True)

@@ -138,18 +138,25 @@ class Replica:
         finally:
             becoming_ready.cancel()
         if self.process.exit.done():
-            why = _ending(self.process.exit.result())
+            why = self._why(self.process.exit.result())
         elif self._broker.exit.done():
             why = f"The replica's broker ended ({_ending(self._broker.exit.result())})."
         else:
             why = f"It was not ready within {timeout_s:g} s. {self.why}".strip()
+        ending = why
         await asyncio.sleep(0.05)  # its last words may still be in the pipe
         if self._output.stderr:
             why += " Last lines: " + " | ".join(list(self._output.stderr)[-WHY_LINES:])[-1500:]
         with contextlib.suppress(frames.FrameError):
-            await self._control.send({"gone": _ending(self.process.exit.result()) if self.process.exit.done() else why})
+            await self._control.send({"gone": ending if self.process.exit.done() else why})
         await self._end_function(0.0 if self.process.exit.done() else KILL_GRACE_S)
         return why
+
+    def _why(self, code: int) -> str:
+        bounds = self._place.bounds
+        if not bounds.passed_memory() or code != -signal.SIGKILL:
+            return _ending(code)
+        return f"The function's process passed its memory limit ({bounds.memory_bytes:,} bytes) and was ended."
 
     async def _start_function(self) -> Child:
         self._output.stderr.clear()
@@ -213,9 +220,13 @@ class Replica:
             process.signal(signal.SIGTERM)
             await asyncio.wait([process.exit], timeout=grace_s)
         process.signal(signal.SIGKILL)
-        await asyncio.to_thread(self._stage.leftovers.sweep, self.id)
+        await asyncio.to_thread(self._sweep)
         if not process.exit.done():
             await asyncio.wait([process.exit], timeout=KILL_GRACE_S)
+
+    def _sweep(self) -> None:
+        self._place.bounds.end()  # whatever session or namespace it has given itself
+        self._stage.leftovers.sweep(self.id)  # where there are no cgroups
 
     async def _clear_away(self) -> None:
         grace = min(KILL_GRACE_S, self.wish.write_timeout_s)

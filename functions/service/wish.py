@@ -16,6 +16,7 @@ from typing import Any
 
 from functions.service import bundles, durations
 from functions.service.bundles import Image
+from gateway.core import quantities
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
 from proto.wire.generated import slicewise_pb2 as pb
@@ -47,6 +48,7 @@ class Wish:
     read_timeout_s: float = DEFAULT_TIMEOUT_S
     write_timeout_s: float = DEFAULT_TIMEOUT_S
     exec_timeout_s: float = DEFAULT_TIMEOUT_S
+    memory_bytes: int = 0  # limits.memory; 0: none
 
     @property
     def own_port(self) -> bool:
@@ -75,8 +77,10 @@ def understand(message: pb.ReplicaSet, images_dir: Path) -> Wish:
     for secret in message.secrets:
         if not _SECRET_NAME.fullmatch(secret) or ".." in secret:
             raise SlicewiseError("bad_secret", f"{secret!r} is no name of a secret.")
+    memory_bytes = _memory(deployment)
     facts: list[Any] = [image.digest, environment, command, upstream_url, message.revision, message.uid, message.gpu]
     facts += [
+        memory_bytes,
         message.credential,
         sorted((key, hashlib.sha256(value).hexdigest()) for key, value in message.secrets.items()),
     ]
@@ -105,6 +109,7 @@ def understand(message: pb.ReplicaSet, images_dir: Path) -> Wish:
         read_timeout_s=durations.seconds(environment.get("read_timeout"), DEFAULT_TIMEOUT_S),
         write_timeout_s=write_timeout_s,
         exec_timeout_s=durations.seconds(environment.get("exec_timeout"), DEFAULT_TIMEOUT_S),
+        memory_bytes=memory_bytes,
     )
 
 
@@ -123,6 +128,14 @@ def _texts(deployment: dict[str, Any], key: str) -> dict[str, str]:
     if not isinstance(given, dict):
         raise SlicewiseError("bad_function", f"{key} must map names to values.")
     return {str(name): "" if value is None else str(value) for name, value in given.items()}
+
+
+def _memory(deployment: dict[str, Any]) -> int:
+    text = _texts(deployment, "limits").get("memory", "")
+    try:
+        return int(quantities.parse(text)) if text else 0
+    except ValueError as error:
+        raise SlicewiseError("bad_function", f"limits.memory: {error}.") from error
 
 
 def _server(image: Image, deployment: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], str]:

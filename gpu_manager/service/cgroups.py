@@ -1,9 +1,9 @@
-"""A memory cgroup for each worker of a CPU slice: the kernel's own word that it never passes its limit.
+"""A cgroup for each worker of a CPU slice: the kernel's own word that it never passes its limits.
 
 RLIMIT_DATA, which a worker sets itself, makes an overrun an exception that says how much was wanted, but it
 counts address space and misses pages that are copied from the zygote. The cgroup counts pages, so it is what holds.
-Both versions are used, whichever has the memory controller here; where this process may not make
-cgroups there are none, and the node says so.
+It also bounds how many processes and threads a worker has. Both versions are used, whichever has the controllers
+here; where this process may not make cgroups there are none, and the node says so.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from proto.wire import control_groups
+from proto.wire.control_groups import Home
+
 _log = logging.getLogger(__name__)
 
-PREFIX = "slicewise-"
+MAX_PROCESSES = 512  # threads count: torch starts one a core, compilers of models a few processes
 SPARE_BYTES = 1 << 20  # page tables and what else the kernel counts beside pages
 REMOVE_TRIES = 50
 REMOVE_EVERY_S = 0.02
@@ -49,9 +52,10 @@ _V2 = _Files(
 class Cgroup:
     """One worker's. Bytes that it may grow by are counted from `settle` on, when what it holds is known."""
 
-    def __init__(self, path: Path, files: _Files) -> None:
+    def __init__(self, path: Path, files: _Files, processes: Path | None = None) -> None:
         self.path = path
         self._files = files
+        self._processes = processes  # where its processes are counted, if that is another folder
         self._limit = os.open(path / files.limit, os.O_WRONLY | os.O_CLOEXEC)
         self._usage = os.open(path / files.usage, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -66,6 +70,8 @@ class Cgroup:
     def join(self, pid: int) -> None:
         """Move a process in; what it has touched before is not counted here. Raises OSError if it is gone."""
         (self.path / "cgroup.procs").write_text(str(pid))
+        if self._processes is not None:  # the kernel's lock is at hand now: this takes some 20 microseconds
+            (self._processes / "cgroup.procs").write_text(str(pid))
 
     def limit(self, limit_bytes: int) -> None:
         """Let the worker hold so many bytes; what it holds above is taken by ending it."""
@@ -118,23 +124,31 @@ class Cgroup:
         for number in (self._limit, self._usage, self._peak):
             if number >= 0:
                 os.close(number)
-        for _ in range(REMOVE_TRIES):
-            try:
-                self.path.rmdir()
-                return
-            except FileNotFoundError:
-                return
-            except OSError:
-                await asyncio.sleep(REMOVE_EVERY_S)
-        _log.warning("%s could not be removed", self.path)
+        for path in (self.path, self._processes):
+            if path is not None and not await _removed(path):
+                _log.warning("%s could not be removed", path)
+
+
+async def _removed(path: Path) -> bool:
+    for _ in range(REMOVE_TRIES):
+        try:
+            path.rmdir()  # noqa: ASYNC240 - it touches no disk
+            return True
+        except FileNotFoundError:
+            return True
+        except OSError:
+            await asyncio.sleep(REMOVE_EVERY_S)
+    return False
 
 
 class Cgroups:
     """Where this node's workers have theirs; `base` None: nowhere."""
 
-    def __init__(self, base: Path | None, files: _Files) -> None:
-        self.base = base
-        self._files = files
+    def __init__(self, memory: Home | None, processes: Home | None) -> None:
+        self.base = memory.path if memory else None
+        self._files = _V2 if memory is None or memory.version == 2 else _V1
+        self._homes = [home for home in (memory, processes) if home is not None]
+        self._processes = processes.path if processes else None
 
     def make(self, name: str) -> Cgroup | None:
         """A cgroup for one worker; None where there are none."""
@@ -145,76 +159,33 @@ class Cgroups:
             path.mkdir()
             with contextlib.suppress(OSError):  # a kernel without swap accounting has nothing to switch off
                 (path / self._files.no_swap[0]).write_text(self._files.no_swap[1])
-            return Cgroup(path, self._files)
+            return Cgroup(path, self._files, self._count(name))
         except OSError as error:
             _log.warning("no cgroup for %s: %s", name, error)
             return None
 
+    def _count(self, name: str) -> Path | None:
+        """Bound a worker's processes; the folder, if it is not that of its memory."""
+        if self._processes is None:
+            return None
+        path = self._processes / name
+        path.mkdir(exist_ok=True)
+        (path / "pids.max").write_text(str(MAX_PROCESSES))
+        return None if self._processes == self.base else path
+
     async def close(self) -> None:
         """Take the node's own away; its workers have been told to go."""
         for _ in range(REMOVE_TRIES):
-            if self.base is None or not self.base.exists():
+            left = [home for home in self._homes if home.path.exists()]
+            if not left:
                 return
-            _sweep(self.base)
+            for home in left:
+                home.sweep()
             await asyncio.sleep(REMOVE_EVERY_S)
 
 
-def find(node: str, mounts: str = "/proc/self/mountinfo", groups: str = "/proc/self/cgroup") -> Cgroups:
-    """Where this process may make memory cgroups: below its own one, or below the nearest above that lets it."""
-    where = {line.split(":", 2)[1]: line.strip().split(":", 2)[2] for line in Path(groups).read_text().splitlines()}
-    for line in Path(mounts).read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        root, point = before.split()[3:5]
-        kind, _, options = after.partition(" ")
-        if kind == "cgroup" and "memory" in options.split()[-1].split(","):
-            own = next((path for names, path in where.items() if "memory" in names.split(",")), "/")
-            files = _V1
-        elif kind == "cgroup2":
-            own, files = where.get("", "/"), _V2
-        else:
-            continue
-        top = Path(point)
-        inside = own.removeprefix(root) if root != "/" else own
-        folder = top / inside.lstrip("/")
-        for parent in (folder, *folder.parents):
-            if not parent.is_relative_to(top):
-                break
-            base = _make_base(parent, f"{PREFIX}{node}-{os.getpid()}", files)
-            if base is not None:
-                return Cgroups(base, files)
-    return Cgroups(None, _V2)
-
-
-def _make_base(parent: Path, name: str, files: _Files) -> Path | None:
-    if not os.access(parent, os.W_OK):
-        return None
-    for leftover in parent.glob(f"{PREFIX}*-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            _sweep(leftover)
-    base = parent / name
-    try:
-        base.mkdir(exist_ok=True)
-    except OSError:
-        return None
-    with contextlib.suppress(OSError):
-        if files is _V2:
-            (base / "cgroup.subtree_control").write_text("+memory")
-        probe = base / "probe"
-        probe.mkdir()
-        useful = (probe / files.limit).exists()
-        probe.rmdir()
-        if useful:
-            return base
-    _sweep(base)
-    return None
-
-
-def _sweep(base: Path) -> None:
-    """Remove a node's folder and what workers have left in it."""
-    with contextlib.suppress(OSError):
-        for path in base.iterdir():
-            if path.is_dir():
-                with contextlib.suppress(OSError):
-                    path.rmdir()
-        base.rmdir()
+def find(node: str, mounts: str = control_groups.MOUNTS, groups: str = control_groups.GROUPS) -> Cgroups:
+    """Where this process may make memory cgroups, and those that count processes."""
+    memory = control_groups.find("memory", node, mounts, groups)
+    processes = control_groups.find("pids", node, mounts, groups)
+    return Cgroups(memory, processes)

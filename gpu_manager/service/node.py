@@ -54,7 +54,9 @@ class Node:
         self.metrics = Metrics()
         self.fence = Fence()
         self.store = Store(settings.state_dir / "models", self._store_changed)
-        self.zygotes = Zygotes(settings.zygotes, cpu=not any(device.cuda for device in devices.slices()))
+        # Where other functions' bundles and packages lie, and the sockets of the platform.
+        hide = [settings.door_path.parent, settings.state_dir, *([settings.images_dir] if settings.images_dir else [])]
+        self.zygotes = Zygotes(settings.zygotes, not any(device.cuda for device in devices.slices()), hide)
         self.cgroups = cgroups.find(settings.node)
         if self.cgroups.base is None and any(device.spec.kind == "cpu" for device in devices.slices()):
             _log.warning("no memory cgroups can be made here: a call on a CPU slice may pass its limit by a little")

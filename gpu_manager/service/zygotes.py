@@ -41,9 +41,11 @@ def _die_with_parent() -> None:
 class Zygote:
     """One interpreter's zygote, started on first use and again whenever it has died."""
 
-    def __init__(self, python: str, cpu: bool = False) -> None:
+    def __init__(self, python: str, cpu: bool = False, hide: Sequence[Path] = ()) -> None:
         self.python = python
         self._flags = ["--cpu"] if cpu else []
+        for folder in hide:
+            self._flags += ["--hide", str(folder)]
         self.version = ""  # "3.11/2.13.0+cpu"
         self.missing: list[str] = []
         self.restarts = -1
@@ -209,10 +211,10 @@ class Zygote:
 
 
 class Zygotes:
-    """The interpreters of this node, of which no slice is a GPU's if `cpu`."""
+    """The interpreters of this node, of which no slice is a GPU's if `cpu`; workers see nothing of `hide`."""
 
-    def __init__(self, pythons: Sequence[str], cpu: bool) -> None:
-        self.all = [Zygote(python, cpu) for python in dict.fromkeys(pythons)]
+    def __init__(self, pythons: Sequence[str], cpu: bool, hide: Sequence[Path] = ()) -> None:
+        self.all = [Zygote(python, cpu, hide) for python in dict.fromkeys(pythons)]
 
     async def start(self, *, now: bool) -> None:
         """Identify all of them, and start them if `now`; raises SlicewiseError if none can run models."""

@@ -17,6 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gpu_manager.worker")
     parser.add_argument("--socket-fd", type=int, required=True, help="inherited end of a SOCK_SEQPACKET pair")
     parser.add_argument("--cpu", action="store_true", help="no slice of this node is a GPU's")
+    parser.add_argument("--hide", action="append", default=[], help="folder of which workers see what they are given")
     arguments = parser.parse_args()
     manager = socket.socket(fileno=arguments.socket_fd)
     manager.set_inheritable(False)
@@ -25,7 +26,7 @@ def main() -> int:
     from gpu_manager.worker import zygote
 
     zygote.prepare()
-    return zygote.serve(manager, arguments.cpu)
+    return zygote.serve(manager, arguments.cpu, arguments.hide)
 
 
 if __name__ == "__main__":

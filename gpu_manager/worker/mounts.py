@@ -1,7 +1,8 @@
 """What a worker sees of the node's files: a /tmp of its own, and nothing below folders that only root may enter.
 
 Python itself may live below such a folder (/root); it becomes an empty one in which what is needed, and nothing
-else, is mounted back. The same goes for /tmp. Most of this is done before it is known whose worker it will be.
+else, is mounted back. The same goes for /tmp and for the platform's own folders. /tmp, and wherever else everybody may
+write, is in memory and of bounded size. Most of this is done before it is known whose worker it will be.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from pathlib import Path
 
 _MS_BIND = 0x1000
 _MS_NOSUID_NODEV = 0x2 | 0x4
+_MS_NOEXEC = 0x8
 _MS_PRIVATE_RECURSIVE = 0x40000 | 0x4000
 # A worker that fills its /tmp must not take the node's memory with it.
 _TMP_OPTIONS = b"size=256m,mode=1777"
 _CLOSED_OPTIONS = b"size=1m,mode=755"
+_SHARED = {"/var/tmp": b"size=64m,mode=1777", "/dev/shm": b"size=256m,mode=1777", "/run/lock": _CLOSED_OPTIONS}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -23,13 +26,20 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Covers:
     """The folders that this process, in a mount namespace of its own, has covered; every step raises OSError."""
 
-    def __init__(self, needed: list[str]) -> None:
+    def __init__(self, needed: list[str], hide: list[str]) -> None:
+        """See nothing of the folders in `hide` but what is needed."""
         real = [os.path.realpath(path) for path in needed if path]
         _mount(b"none", "/", None, _MS_PRIVATE_RECURSIVE, None, "making mounts private")
         self._beneath: dict[str, int] = {}  # covered folder -> what was there
         self._kept: list[str] = []
         self._cover("/tmp", _TMP_OPTIONS)
+        hidden = {os.path.realpath(folder): _CLOSED_OPTIONS for folder in hide}
+        for folder, options in sorted({**_SHARED, **hidden}.items()):
+            if not self._cover_of(folder) and os.path.isdir(folder):
+                self._cover(folder, options)
         self.keep(real)
+        os.environ["TMPDIR"] = "/tmp"
+        os.chdir("/tmp")
 
     def keep(self, needed: list[str]) -> None:
         """See that these real paths can be reached, although what lies beside them cannot."""
@@ -47,19 +57,6 @@ class Covers:
                 _mount_back(path, fd)
             os.close(fd)
             self._kept.append(path)
-
-    def put_tmp(self, folder: str) -> None:
-        """Put the folder at this real path where /tmp is; the empty one stays if it is ""."""
-        if folder:
-            hidden = [path for path in self._kept if path.startswith("/tmp/")]
-            fds = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in hidden}
-            source = self._source(folder)
-            _mount(source.encode(), "/tmp", None, _MS_BIND, None, "mounting the worker's /tmp")
-            for path, fd in fds.items():
-                _mount_back(path, fd)
-                os.close(fd)
-        os.environ["TMPDIR"] = "/tmp"
-        os.chdir("/tmp")
 
     def close(self) -> None:
         """From now on what is covered cannot be reached."""
@@ -87,6 +84,11 @@ class Covers:
             if not parent.stat().st_mode & 0o001:
                 return str(parent)
         return ""
+
+
+def own_processes() -> None:
+    """See the processes of this PID namespace only; raises OSError."""
+    _mount(b"proc", "/proc", b"proc", _MS_NOSUID_NODEV | _MS_NOEXEC, None, "mounting /proc")
 
 
 def _mount_back(path: str, fd: int) -> None:

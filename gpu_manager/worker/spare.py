@@ -24,18 +24,19 @@ MAX_DESCRIPTORS = 4096
 class Spare:
     """The zygote's side of one, for a node without GPUs if `cpu`. Raises OSError if no process can be made."""
 
-    def __init__(self, missing: list[str], cpu: bool) -> None:
+    def __init__(self, missing: list[str], cpu: bool, hide: list[str]) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
+        parent = os.pidfd_open(os.getpid())
         try:
-            self.pid = os.fork()
+            self.pid = birth.fork(missing)
+            if self.pid == 0:
+                _live(theirs, missing, cpu, hide, parent)
         except OSError:
             self._socket.close()
-            theirs.close()
             raise
-        if self.pid == 0:
-            _live(theirs, missing, cpu, parent)
-        theirs.close()
+        finally:
+            theirs.close()
+            os.close(parent)
         self.pidfd = os.pidfd_open(self.pid)
 
     def become(self, order: Order, end: int) -> None:
@@ -50,14 +51,14 @@ class Spare:
         self._socket.close()
 
 
-def _live(sock: socket.socket, missing: list[str], cpu: bool, parent: int) -> None:
+def _live(sock: socket.socket, missing: list[str], cpu: bool, hide: list[str], parent: int) -> None:
     """The child's own life; never returns."""
     status = 1
     try:
-        _keep_only(sock)
+        _keep_only(sock.fileno(), parent)
         from . import serving  # before our own names leave sys.modules
 
-        covers = birth.leave(missing, parent)
+        covers = birth.leave(missing, hide, parent)
         serving.warm(cpu)
         try:
             order, fds = frames.receive(sock)
@@ -65,7 +66,7 @@ def _live(sock: socket.socket, missing: list[str], cpu: bool, parent: int) -> No
             os._exit(0)
         end = socket.socket(fileno=fds[0])
         birth.become(order, covers, parent)
-        _keep_only(end)
+        _keep_only(end.fileno())
         status = serving.serve(end, order)
     except BaseException:
         traceback.print_exc()
@@ -73,7 +74,10 @@ def _live(sock: socket.socket, missing: list[str], cpu: bool, parent: int) -> No
         os._exit(status)
 
 
-def _keep_only(sock: socket.socket) -> None:
-    """Close all descriptors but this and the first three; an end of the zygote's, kept open, would hide a death."""
-    os.closerange(3, sock.fileno())
-    os.closerange(sock.fileno() + 1, MAX_DESCRIPTORS)
+def _keep_only(*descriptors: int) -> None:
+    """Close all but these and the first three; an end of the zygote's, kept open, would hide a death."""
+    first = 3
+    for kept in sorted(descriptors):
+        os.closerange(first, kept)
+        first = kept + 1
+    os.closerange(first, MAX_DESCRIPTORS)

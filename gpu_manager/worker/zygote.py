@@ -49,8 +49,9 @@ def prepare() -> None:
 class Zygote:
     """One zygote and its children; `serve` is the whole life of it. A nursery is one, too."""
 
-    def __init__(self, manager: socket.socket, missing: list[str], cpu: bool) -> None:
+    def __init__(self, manager: socket.socket, missing: list[str], cpu: bool, hide: list[str]) -> None:
         self._manager = manager
+        self._hide = hide
         self._missing = missing
         self._cpu = cpu
         self._selector = selectors.DefaultSelector()
@@ -131,10 +132,13 @@ class Zygote:
                 oldest = min(self._nurseries.values(), key=lambda n: n.used)
                 oldest.retire()
                 del self._nurseries[oldest.modules]
-            nursery = Nursery(modules, lambda sock: Zygote(sock, self._missing, self._cpu).serve(), self._descriptors())
+            nursery = Nursery(modules, self._serve_nursery, self._descriptors())
             self._nurseries[modules] = nursery
             self._selector.register(nursery.socket, selectors.EVENT_READ, lambda: self._hear_nursery(nursery))
         return None if nursery.full else nursery
+
+    def _serve_nursery(self, sock: socket.socket) -> int:
+        return Zygote(sock, self._missing, self._cpu, self._hide).serve()
 
     def _hear_nursery(self, nursery: Nursery) -> None:
         try:
@@ -179,7 +183,7 @@ class Zygote:
         return spare.pid
 
     def _make_spare(self) -> Spare:
-        spare = Spare(self._missing, self._cpu)
+        spare = Spare(self._missing, self._cpu, self._hide)
         self._unnamed.add(spare.pid)
         self._children[spare.pid] = spare.pidfd
         self._selector.register(spare.pidfd, selectors.EVENT_READ, lambda: self._reap(spare.pid))
@@ -210,8 +214,11 @@ class Zygote:
         self._say({"exited": pid, "status": os.waitstatus_to_exitcode(status)})
 
 
-def serve(manager: socket.socket, cpu: bool) -> int:
-    """Serve `manager` until it closes; SIGINT is for whoever started us, SIGTERM ends us at once."""
+def serve(manager: socket.socket, cpu: bool, hide: list[str]) -> int:
+    """Serve `manager` until it closes; workers see nothing below the folders in `hide`.
+
+    SIGINT is for whoever started us, SIGTERM ends us at once.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    return Zygote(manager, birth.impossible(), cpu).serve()
+    return Zygote(manager, birth.impossible(), cpu, hide).serve()

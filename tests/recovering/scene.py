@@ -1,6 +1,6 @@
 """A platform with things under way: calls that run in threads, models that are held and let go by files.
 
-Models and handlers leave their traces in their own /tmp, which lies in the state folder. Every wait here is for
+Models and handlers leave their traces in their own /tmp, which is reached through /proc. Every wait here is for
 something that can be seen; its limit only ends a test that hangs.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,9 +17,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
+import psutil
 
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
+from tests.platform_functions import process_name
 from tests.platform_rig import Platform, Reply
 
 FUNCTIONS = Path(__file__).parent / "functions"
@@ -125,24 +128,40 @@ class Scene:
 
     def runs(self, name: str) -> list[tuple[int, str]]:
         """(pid, slice) of every living worker in which the call of this name has begun."""
-        found = []
-        for trace in self._traces(name):
-            with contextlib.suppress(OSError):  # its worker may be going
-                found.append((int(trace.read_text()), trace.parent.name.rpartition("-")[0]))
-        return found
+        running = {pid for pid, trace in self._traces(name)}
+        if not running:
+            return []
+        return [
+            (worker["pid"], piece["id"])
+            for node in self._nodes()
+            for piece in self._status(node).get("slices", [])
+            for worker in piece["workers"]
+            if worker["pid"] in running
+        ]
 
     def said(self, trace: str) -> bool:
         """Whether a handler has left this trace in its own /tmp."""
         return any((folder / trace).exists() for folder in self._function_folders())
 
     def _function_folders(self) -> Iterator[Path]:
-        return self.platform.state_dir.glob("nodes/*/host/r/*/tmp")
+        return (folder for _, name, folder in self._folders() if not name.startswith("sw"))
 
-    def _traces(self, name: str) -> Iterator[Path]:
-        return (folder / f"ran-{name}" for folder in self._worker_folders() if (folder / f"ran-{name}").exists())
+    def _traces(self, name: str) -> Iterator[tuple[int, Path]]:
+        folders = ((pid, folder) for pid, process, folder in self._folders() if process.startswith("sw:"))
+        return ((pid, folder / f"ran-{name}") for pid, folder in folders if (folder / f"ran-{name}").exists())
 
     def _worker_folders(self) -> Iterator[Path]:
-        return self.platform.state_dir.glob("nodes/*/gpu_manager/tmp/*")
+        return (folder for _, name, folder in self._folders() if name.startswith("sw:"))
+
+    def _folders(self) -> Iterator[tuple[int, str, Path]]:
+        """(pid, name, its /tmp) of every process that has one of its own."""
+        shared = os.stat("/tmp").st_dev, os.stat("/tmp").st_ino
+        for process in self.platform.processes():
+            folder = Path(f"/proc/{process.pid}/root/tmp")
+            with contextlib.suppress(OSError, psutil.Error):  # it may be going
+                found = folder.stat()
+                if (found.st_dev, found.st_ino) != shared:
+                    yield process.pid, process_name(process), folder
 
     # ------------------------------------------------------------------ what is under way
 
@@ -166,6 +185,14 @@ class Scene:
 
     def counts(self, node: str = "local") -> list[dict[str, int]]:
         """What the GPU manager has under way, slice by slice; [] while it cannot be asked."""
+        return [piece["counts"] for piece in self._status(node).get("slices", [])]
+
+    def _nodes(self) -> list[str]:
+        names = self.platform.board["addresses"]
+        return [name.partition("-")[2] for name in names if name.startswith("gpu_manager-") and "metrics" not in name]
+
+    def _status(self, node: str) -> dict[str, Any]:
+        """The GPU manager's own word; {} while it cannot be asked."""
         port = self.platform.board["addresses"][f"gpu_manager-{node}"]
         token = (self.platform.state_dir / "keys" / "cli.token").read_text().strip()
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -174,8 +201,8 @@ class Scene:
                     pb.Empty(), metadata=(("authorization", f"Bearer {token}"),), timeout=5
                 )
             except grpc.RpcError:
-                return []
-        return [piece["counts"] for piece in json.loads(told.text)["slices"]]
+                return {}
+        return dict(json.loads(told.text))
 
     def settled(self) -> None:
         """Wait until nothing is bound, queued or running anywhere."""

@@ -62,27 +62,25 @@ async def test_a_worker_sees_nothing_of_the_node(loaded: Callable[..., Any]) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root a worker sees what its user does")
-@pytest.mark.parametrize("above", ["/tmp", "/var/tmp"])
+@pytest.mark.parametrize("above", ["/tmp", "/var/tmp", "/var/lib"])
 async def test_what_an_order_names_is_reached_in_closed_folders_and_nothing_beside_it(
     shared_zygote: ZygoteProcess, tmp_path: Path, above: str
 ) -> None:
     with tempfile.TemporaryDirectory(dir=above) as closed:
-        library, own, secret = _furnish(Path(closed))
-        _, peer = await shared_zygote.fork(sys_path=[str(library)], tmp=str(own))
+        library, secret = _furnish(Path(closed))
+        _, peer = await shared_zygote.fork(sys_path=[str(library)])
         await load(peer, write_package(tmp_path, Spy(), "d1", _sources()), "d1")
-        _, found = await Model(peer, "d1").infer("look", "brought_along", "/tmp/mine", str(secret))
-        assert found == ["found", "mine", "No such file or directory"]
+        _, found = await Model(peer, "d1").infer("look", "brought_along", str(secret))
+        assert found == ["found", "No such file or directory"]
         await peer.close()
 
 
-def _furnish(closed: Path) -> tuple[Path, Path, Path]:
-    library, own, secret = closed / "library", closed / "own", closed / "secret"
+def _furnish(closed: Path) -> tuple[Path, Path]:
+    library, secret = closed / "library", closed / "secret"
     library.mkdir()
-    own.mkdir()
     (library / "brought_along.py").write_text("WORD = 'found'")
-    (own / "mine").write_text("mine")
     secret.write_text("secret")
-    return library, own, secret
+    return library, secret
 
 
 async def test_a_spare_that_was_killed_is_replaced(shared_zygote: ZygoteProcess) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from . import sources
-from .sharing import package, payload
+from .sharing import package, payload, tree
 
 
 class BadPackage(Exception):
@@ -86,6 +86,8 @@ def load(fd: int, digest: str, kind: str, device: torch.device) -> Loaded:
         sources.add(archive)
     for name in manifest.get("modules") or []:
         importlib.import_module(name)
+    for owner, name, value in manifest.get("values") or []:
+        setattr(sources.module(owner), name, tree.decode(value, []))
     if kind == "torchscript":
         return _load_script(skeleton, manifest, digest, device)
     return _load_module(fd, start, skeleton, manifest, digest, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from . import sources
+from .changes import Changes
 from .loading import Loaded
 from .sharing import payload, tree
 from .state import ModuleSnapshot, ScriptSnapshot
@@ -66,6 +68,7 @@ class Running:
         self._device = device
         self._snapshot: ModuleSnapshot | ScriptSnapshot
         self._snapshot = ScriptSnapshot(loaded) if loaded.kind == "torchscript" else ModuleSnapshot(loaded)
+        self._changes = Changes(loaded)
         self._dirty = False
 
     @property
@@ -83,8 +86,9 @@ class Running:
         arguments, keywords, context = given if len(given) == 3 else (*given, {})
         gathering = payload.Gathering()
         try:
-            with torch.no_grad():
-                value = self._call(method, arguments, keywords, context)
+            self._dirty = self._changes.apply(context) or self._dirty
+            with torch.no_grad(), self._autocast(context):
+                value = self._call(method, arguments, keywords)
                 blob = _dump(tree.encode(value, gathering))
         except BaseException as error:
             self._dirty = self._dirty or self._snapshot.changed()
@@ -93,15 +97,21 @@ class Running:
         answer_layout, buffers, size = gathering.lay_out(blob)
         return Result(payload.to_memfd(buffers, "slicewise-answer"), size, answer_layout, self._dirty)
 
-    def _call(self, method: str, arguments: Any, keywords: Any, context: dict[str, Any]) -> Any:
+    def _autocast(self, context: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
+        """As around the call in the user's process; on a CPU slice in full precision."""
+        if "autocast" not in context or self._device.type == "cpu":
+            return contextlib.nullcontext()
+        autocast: contextlib.AbstractContextManager[Any] = torch.autocast(
+            self._device.type, dtype=getattr(torch, context["autocast"])
+        )
+        return autocast
+
+    def _call(self, method: str, arguments: Any, keywords: Any) -> Any:
         root = self._loaded.root
         if method == READ:
             return [_named(root, name).detach().clone() for name in arguments[0]]
         path, _, name = method.rpartition(".")
         target = root.get_submodule(path) if path else root
-        training = context.get("training")
-        if training is not None and training != root.training:
-            root.train(training)
         if name in ("forward", "__call__"):
             return target(*arguments, **keywords)
         return getattr(target, name)(*arguments, **keywords)
@@ -109,6 +119,7 @@ class Running:
     def reset(self) -> None:
         """Undo what calls changed, for the next binding."""
         if self._dirty or self._snapshot.changed():
+            self._changes.undo()
             self._snapshot.restore()
             self._dirty = False
 

@@ -6,6 +6,7 @@ Modules that the package does not carry are imported as usual.
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -75,6 +76,11 @@ def add(archive: bytes) -> None:
         added = _added(text, fresh[name])
         if module is not None and added.strip():
             exec(compile(added, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+
+
+def module(name: str) -> ModuleType:
+    """A module by the name that it has in the user's process."""
+    return importlib.import_module(MAIN if name == "__main__" else name)
 
 
 def _joined(one: str, other: str) -> str:

@@ -32,7 +32,7 @@ class Package:
 
 
 def pack(module: torch.nn.Module, worker: str) -> Package:
-    manifest, skeleton, sources, tensors = registering._module(module, torch)
+    manifest, skeleton, sources, tensors, *_ = registering._module(module, torch)
     fd, size = package.write(manifest, skeleton, sources, tensors)
     model = Model(
         digest=manifest["digest"], worker=worker, kind="module", class_name=manifest["class_name"],

@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 
-from . import channel, context, payload, remote, tree
+from . import ambience, channel, context, payload, remote, tree
 from .errors import SlicewiseError, not_carried
 
 READ = "$read"
@@ -36,10 +36,13 @@ class _Raised(Exception):
         return "\n" + self.args[0]
 
 
-def infer(digest, method, args, kwargs, module=None):
-    """Run `method` of a model on its slice; raises what the model raised, or SlicewiseError."""
+def infer(digest, method, args, kwargs, changes=None):
+    """Run `method` of a model on its slice; raises what the model raised, or SlicewiseError.
+
+    `changes`: what watching.py has seen of the model since its registration.
+    """
     gathering = payload.Gathering()
-    blob = _pack(args, kwargs, _context(module), gathering, method)
+    blob = _pack(args, kwargs, {**(changes or {}), **ambience.around()}, gathering, method)
     layout, buffers, size = gathering.lay_out(blob)
     header = {
         "op": "infer",
@@ -77,11 +80,6 @@ def _pack(args, kwargs, context_of_call, gathering, method):
             "pass tensors, numbers, strings and containers of them to the model.",
         ) from error
     return file.getvalue()
-
-
-def _context(module):
-    """What around the call matters for it: the module's mode."""
-    return {"training": bool(module.training)} if module is not None else {}
 
 
 def _batch(layout) -> int:

@@ -5,6 +5,7 @@ say "cuda" in their own code. Nothing here knows of models: models.py does.
 """
 
 import functools
+import sys
 import types
 
 # fmt: off
@@ -60,6 +61,7 @@ def patch(torch) -> None:
     _replace(torch, "load", _mapped_load(torch, torch.load))
     _replace(torch, "set_default_device", _first_local(torch, torch.set_default_device))
     _replace(torch, "compile", _compile)
+    torch.Generator = _generator(torch)
     _patch_contexts(torch)
     _patch_script(torch)
     _patch_cuda(torch)
@@ -78,6 +80,38 @@ def _factory(torch, original):
         return original(*args, **kwargs)
 
     return make
+
+
+def _generator(torch):
+    """torch.Generator with "cuda" for a device: of the CPU here, of its GPU on a slice."""
+
+    class Generator(torch.Generator):
+        __doc__ = torch.Generator.__doc__
+
+        def __new__(cls, device="cpu"):
+            made = super().__new__(cls, local(device, torch))
+            made._cuda = is_cuda(device, torch)
+            return made
+
+        @property
+        def device(self):
+            """Where its numbers are wanted."""
+            return torch.device("cuda", 0) if self._cuda else torch.device("cpu")
+
+        def __reduce__(self):
+            return (generator_of, (self._cuda, self.initial_seed(), self.get_state()))
+
+    return Generator
+
+
+def generator_of(cuda, seed, state):
+    """A generator as it was in another process; on a real GPU it begins at its seed."""
+    torch = sys.modules["torch"]
+    made = torch.Generator("cuda" if cuda else "cpu")
+    if made.device.type == "cuda" and not _originals:
+        return made.manual_seed(seed)
+    made.set_state(state)
+    return made
 
 
 def _first_local(torch, original):

@@ -116,10 +116,10 @@ def _order(key):
     return (type(key).__name__, key if isinstance(key, str) else repr(key))
 
 
-def identity_of(module, bundle: str, record_hash, plain=None):
+def identity_of(module, bundle: str, record_hash, plain=None, values=()):
     """The identity of a Python module; `record_hash(tensor)` is the sha256 of its storage's bytes.
 
-    `plain` as for package.skeleton_of.
+    `plain` as for package.skeleton_of, `values` as shaking.sources_of gives them.
     """
     canonical = Canonical(plain)
     form = canonical.walk(module)
@@ -137,8 +137,10 @@ def identity_of(module, bundle: str, record_hash, plain=None):
                 record_hash(tensor),
             ]
         )
+    told = [[owner, name, Canonical().walk(value)] for owner, name, value in values]
     return {
         "kind": "module",
+        "values": hashlib.sha256(json.dumps(told, separators=(",", ":")).encode()).hexdigest(),
         "bundle": bundle,
         "classes": sorted(canonical.classes),
         "tensors": sorted(tensors),

@@ -6,8 +6,7 @@ What runs on the slice: the call itself, `forward`, and of every class of the mo
 - from an installed library: methods whose name says that they compute (COMPUTES);
 - TorchScript: each exported method.
 Everything else runs here, and reads weights through remote.py. Parts of a model are intercepted
-likewise, so `model.encoder(x)` runs on the slice too. Attributes that are set after registration stay
-in this process; the module's mode (`train()`, `eval()`) travels with each call.
+likewise, so `model.encoder(x)` runs on the slice too. What is changed after registration: watching.py.
 """
 
 import copy
@@ -17,7 +16,7 @@ import itertools
 import sys
 import types
 
-from . import calls, provenance, remote
+from . import calls, provenance, remote, watching
 
 COMPUTES = (
     "compute", "decode_", "detect", "embed", "encode", "extract_", "forward_", "generate", "get_audio_features",
@@ -28,7 +27,10 @@ _COPYING = ("__deepcopy__", "__reduce_ex__")
 
 
 def install(entry, root, digest_of) -> None:
-    """Intercept the root and every module below it; `digest_of(entry)` registers at the first call."""
+    """Intercept the root and every module below it.
+
+    `digest_of(entry)` gives (digest, changes since the registration), and registers at the first call.
+    """
     for path, module in root.named_modules():
         entry.parts[id(module)] = path
         _install_one(entry, module, path, digest_of)
@@ -54,8 +56,8 @@ class Remote:
         self.__name__ = name
 
     def __call__(self, *args, **kwargs):
-        digest = self._digest_of(self._entry)
-        return calls.infer(digest, self._method, args, kwargs, self._entry.module)
+        digest, changes = self._digest_of(self._entry)
+        return calls.infer(digest, self._method, args, kwargs, changes)
 
     def __deepcopy__(self, memo):
         return self  # taken out of the copy, which is nobody's model
@@ -67,6 +69,7 @@ class Remote:
 def _install_one(entry, module, path, digest_of) -> None:
     torch = sys.modules["torch"]
     kind = type(module)
+    module.__dict__[watching.MARK] = (entry, path)
     if kind.__call__ is torch.nn.Module.__call__:
         module.__dict__["_compiled_call_impl"] = Remote(entry, path, "forward", digest_of)
     else:
@@ -140,7 +143,11 @@ def plain(state):
 
 
 def _is_ours(name, value) -> bool:
-    return isinstance(value, Remote) or (name in _COPYING and isinstance(value, functools.partial))
+    return (
+        isinstance(value, Remote)
+        or name == watching.MARK
+        or (name in _COPYING and isinstance(value, functools.partial))
+    )
 
 
 def _plain_copy(entry, memo):

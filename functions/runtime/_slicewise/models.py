@@ -11,8 +11,8 @@ import sys
 import threading
 import weakref
 
-from . import devices, interception, registering
-from .errors import SlicewiseError
+from . import ambience, devices, interception, registering, watching
+from .errors import SlicewiseError, not_carried
 
 _lock = threading.RLock()
 _entries = {}  # id of a root module -> Entry
@@ -25,6 +25,7 @@ class Entry:
         key = id(module)
         self.reference = weakref.ref(module, lambda _: _entries.pop(key, None))
         self.digest = None
+        self.watch = None  # of a registered one
         self.parts = {}  # id -> path, of the modules that are intercepted
 
     @property
@@ -42,6 +43,36 @@ def patch(torch) -> None:
     module.load_state_dict = _unregistered_first(module.load_state_dict)
     module.compile = lambda self, *args, **kwargs: None
     torch.jit.load = _jit_load(torch, torch.jit.load)
+    watching.patch(torch, _is_registered)
+    ambience.patch(torch)
+    _patch_backward(torch)
+
+
+def _patch_backward(torch) -> None:
+    """A gradient that would have to come from a slice is refused by name."""
+    for owner, name in ((torch.Tensor, "backward"), (torch.autograd, "backward"), (torch.autograd, "grad")):
+        setattr(owner, name, _named_backward(getattr(owner, name)))
+
+
+def _named_backward(original):
+    @functools.wraps(original)
+    def backward(*args, **kwargs):
+        try:
+            return original(*args, **kwargs)
+        except RuntimeError as error:
+            if not _entries or "does not require grad" not in str(error):
+                raise
+            raise not_carried(
+                "backward() through a model that runs on a slice",
+                "slices run inference only; train the model before it is deployed, or take it back with .cpu() first.",
+            ) from error
+
+    return backward
+
+
+def _is_registered(module) -> bool:
+    entry = _root_of(module)
+    return entry is not None and entry.digest is not None
 
 
 def _to(torch, original):
@@ -140,7 +171,7 @@ def mark(module) -> None:
             if below is not None:
                 release(child)
         entry = _entries[id(module)] = Entry(module)
-        interception.install(entry, module, first_call)
+        interception.install(entry, module, called)
 
 
 def _root_of(module):
@@ -160,6 +191,7 @@ def release(module) -> None:
         entry = _entries.pop(id(module), None)
         if entry is None:
             return
+        entry.watch = None
         interception.remove(entry, module)
         if entry.digest is not None:
             registering.restore(module)
@@ -174,16 +206,31 @@ def register_marked() -> None:
                 _register(entry, module)
 
 
-def first_call(entry) -> str:
-    """The digest of a model that is being called."""
+def called(entry):
+    """(digest, changes since its registration) of a model that is being called."""
+    module = entry.module
+    if module is None:
+        raise SlicewiseError("not_found", "This model is gone: keep the module while its methods are called.")
+    entry = _entries.get(id(module), entry)  # a method that was kept may know the one before
     if entry.digest is None:
         with _lock:
-            module = entry.module
-            if module is None:
-                raise SlicewiseError("not_found", "This model is gone: keep the module while its methods are called.")
             if entry.digest is None:
                 _register(entry, module)
-    return entry.digest
+    try:
+        return entry.digest, entry.watch.changes()
+    except watching.Stale:
+        return _anew(entry, module)
+
+
+def _anew(entry, module):
+    """Register a model that has been rebuilt since."""
+    with _lock:
+        if _entries.get(id(module)) is entry:
+            release(module)
+            mark(module)
+            _register(_entries[id(module)], module)
+        entry = _entries[id(module)]
+        return entry.digest, entry.watch.changes()
 
 
 def _register(entry, module) -> None:
@@ -191,5 +238,8 @@ def _register(entry, module) -> None:
         if child is not module and id(child) in _entries:
             release(child)
     # Again, for parts that came after the module was moved; calls meanwhile wait for the lock.
-    interception.install(entry, module, first_call)
-    entry.digest = registering.register(module)
+    interception.install(entry, module, called)
+    found, names, values = registering.register(module)
+    script = isinstance(module, sys.modules["torch"].jit.ScriptModule)
+    entry.watch = watching.Watch(module, () if script else list(module.named_modules()), names, values)
+    entry.digest = found

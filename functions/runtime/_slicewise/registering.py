@@ -4,19 +4,22 @@ import io
 import os
 import sys
 
-from . import calls, channel, digest, interception, package, payload, provenance, remote, shaking
+from . import calls, channel, digest, interception, package, payload, provenance, remote, shaking, tree
 from .errors import SlicewiseError
 
 
-def register(module) -> str:
-    """Register a module, intercepted or not; its digest. Its weights are remote afterwards."""
+def register(module):
+    """(digest, names, values) of a module, intercepted or not, which is registered now; its weights are remote.
+
+    `names`: (module, qualified name) of its own and the libraries' classes; `values`: as shaking.sources_of gives them.
+    """
     torch = sys.modules["torch"]
     script = isinstance(module, torch.jit.ScriptModule)
     described = _script(module, torch) if script else _module(module, torch)
-    manifest, skeleton, sources, tensors = described
+    manifest, skeleton, sources, tensors, names, values = described
     _announce(manifest, skeleton, sources, tensors)
     _replace_weights(module, torch, manifest["digest"], script)
-    return manifest["digest"]
+    return manifest["digest"], names, values
 
 
 def _announce(manifest, skeleton, sources, tensors) -> None:
@@ -55,11 +58,13 @@ def _module(module, torch):
     skeleton, table, names = package.skeleton_of(module, interception.plain)
     tensors = table.dense()
     hashes = [digest.of_tensor(payload.tensor_view(tensor)) for tensor in tensors]
+    sources, values = shaking.sources_of(names)
     identity = digest.identity_of(
         module,
         os.environ.get("SLICEWISE_BUNDLE", ""),
         lambda tensor: hashes[table.record_of(tensor)],
         interception.plain,
+        values,
     )
     manifest = _common(torch, module)
     installed = sorted({name for name, _ in names if not provenance.is_own(name)})
@@ -71,8 +76,9 @@ def _module(module, torch):
         tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in tensors),
         distributions=provenance.distributions(installed),
         modules=[name for name in installed if name.partition(".")[0] not in _ALWAYS],
+        values=[[owner, name, tree.encode(value, None)] for owner, name, value in values],
     )
-    return manifest, skeleton, shaking.sources_of(names), tensors
+    return manifest, skeleton, sources, tensors, names, values
 
 
 # Present in every worker: nothing to import before the skeleton is read.
@@ -99,7 +105,7 @@ def _script(module, torch):
         distributions=[],
         modules=[],
     )
-    return manifest, archive, b"", []
+    return manifest, archive, b"", [], (), ()
 
 
 def _replace_weights(module, torch, found, script) -> None:

@@ -91,6 +91,18 @@ def _make(torch):
             self._wants_grad = bool(requires_grad)
             return self
 
+        @property
+        def data(self):
+            """The same weight, for whoever reads it."""
+            return _again(self)
+
+        @data.setter
+        def data(self, values):
+            raise not_carried(
+                "an assignment to .data of weights that lie on a slice",
+                "assign a new torch.nn.Parameter to the module, or load_state_dict(), which registers the model anew.",
+            )
+
         def backward(self, *args, **kwargs):
             """Always refused."""
             raise not_carried("backward()", "train the model before it is deployed; slices run inference only.")
@@ -116,8 +128,8 @@ def _make(torch):
                 return function(*_local(args), **kwargs)
             raise not_carried(
                 "{} on weights that lie on a slice".format(function),
-                "call the model or a method of its class, read weights with .cpu() first, "
-                "and change them before the model's first call.",
+                "call the model or a method of its class, read weights with .cpu() first, and change them by"
+                " load_state_dict() or a new torch.nn.Parameter, which registers the model anew.",
             )
 
     def _local(args):

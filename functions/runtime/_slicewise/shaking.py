@@ -4,7 +4,8 @@ A handler's file does more than define classes: it loads weights, opens connecti
 servers. None of that may run again in a worker, so of every own module only the statements are
 kept that define the needed names, and what those refer to, and so on. Dropped lines become
 empty ones, which keeps line numbers in tracebacks true. A module that is imported whole
-(`import net`, `from net import *`) is kept whole.
+(`import net`, `from net import *`) is kept whole. Where a name stands for plain data (constants.py), its
+definition becomes that literal: what it was computed from need not exist in the worker.
 """
 
 import ast
@@ -12,17 +13,21 @@ import importlib.util
 import io
 import os
 import sys
+import types
 import zipfile
 
-from . import provenance
+from . import constants, provenance
 
 MAIN = "__slicewise_main__"
 EVERYTHING = None
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
-def sources_of(names) -> bytes:
-    """A zip with the needed sources of own modules for (module, qualified name) pairs; empty without any."""
+def sources_of(names):
+    """(zip, values): the needed sources of own modules for (module, qualified name) pairs, empty without any.
+
+    `values` are [module, name, value] of the plain data that the kept functions and classes read.
+    """
     needed = {}
     pending = [(module, name.partition(".")[0]) for module, name in names if provenance.is_own(module)]
     files = {}
@@ -40,7 +45,17 @@ def sources_of(names) -> bytes:
             if further not in needed.setdefault(further[0], set()):
                 needed[further[0]].add(further)
                 pending.append(further)
-    return _zip(files)
+    return _zip(files), _values(files)
+
+
+def _values(files):
+    found = {}
+    for module, source in sorted(files.items()):
+        for owner, name in sorted(source.reads()):
+            plain, value = constants.current(owner, name)
+            if plain and (owner == module or provenance.is_own(owner)):
+                found[owner, name] = value
+    return [[module, name, value] for (module, name), value in sorted(found.items(), key=lambda item: item[0])]
 
 
 def _parents(module):
@@ -70,6 +85,7 @@ class _Source:
         self._statements = ast.parse(text).body
         self._kept = set()
         self._binders = {}
+        self._literals = {}  # statement -> what stands in its place
         imported = set()
         for index, statement in enumerate(self._statements):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -104,14 +120,20 @@ class _Source:
     def need(self, name):
         """Keep what defines `name` (EVERYTHING: all); yields what that needs of other own modules."""
         if name is EVERYTHING:
+            for bound in list(self._binders):
+                self._make_literal(bound)
             fresh = [index for index in range(len(self._statements)) if index not in self._kept]
             self._kept.update(fresh)
+            fresh = [index for index in fresh if index not in self._literals]
             return [further for index in fresh for further in self._imports(self._statements[index])]
         further = []
         pending = [name]
         while pending:
             wanted = pending.pop()
             indices = self._binders.get(wanted)
+            if self._make_literal(wanted):
+                self._kept.update(indices)
+                continue
             if indices is None:
                 if wanted and self.is_package:
                     further.append(("{}.{}".format(self.module, wanted), EVERYTHING))
@@ -126,6 +148,38 @@ class _Source:
                 if self._stars and _used(statement) - set(self._binders):
                     pending.append("*")
         return [pair for pair in further if _source_exists(pair[0])]
+
+    def _make_literal(self, name) -> bool:
+        """Put a literal in the place of a name's definition, and nothing in that of later changes; False if not."""
+        indices = self._binders.get(name)
+        plain, value = constants.current(self.module, name) if indices else (False, None)
+        text = constants.literal(value) if plain else None
+        if text is None or not all(_defines_only(self._statements[index], name) for index in indices):
+            return False
+        first = self._statements[indices[0]]
+        if len(indices) == 1 and isinstance(getattr(first, "value", None), ast.Constant):
+            return False  # it is one already
+        for index in indices:
+            self._literals.setdefault(index, "")
+        self._literals[indices[0]] = "{} = {}".format(name, text)
+        return True
+
+    def reads(self):
+        """(module, name) of what kept functions and classes read of this module, or of another by its name."""
+        namespace = getattr(sys.modules.get(self.module), "__dict__", {})
+        found = set()
+        for index in self._kept:
+            statement = self._statements[index]
+            if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                continue
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name):
+                    found.add((self.module, node.id))
+                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                    owner = namespace.get(node.value.id)
+                    if isinstance(owner, types.ModuleType):
+                        found.add((owner.__name__, node.attr))
+        return found
 
     def _imports(self, statement):
         found = []
@@ -155,12 +209,15 @@ class _Source:
 
     def kept(self) -> str:
         """The file's text with every dropped line empty."""
-        keep = set()
-        for index in self._kept:
+        lines = ["\n"] * len(self._lines)
+        for index in sorted(self._kept):
             statement = self._statements[index]
             first = min([statement.lineno] + [d.lineno for d in getattr(statement, "decorator_list", [])])
-            keep.update(range(first, statement.end_lineno + 1))
-        return "".join(line if number in keep else "\n" for number, line in enumerate(self._lines, 1))
+            if index in self._literals:
+                lines[first - 1] = self._literals[index] + "\n"
+            else:
+                lines[first - 1 : statement.end_lineno] = self._lines[first - 1 : statement.end_lineno]
+        return "".join(lines)
 
 
 def _source_exists(module) -> bool:
@@ -214,6 +271,19 @@ def _changed(statement):
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+def _defines_only(statement, name) -> bool:
+    """Whether a statement does nothing but define or change this name (`X = 1`, `X: int = 1`, `X += 1`, `X[0] = 1`)."""
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+        targets = [statement.target]
+    else:
+        return isinstance(statement, ast.Expr) and _changed(statement) == name
+    return len(targets) == 1 and (
+        (isinstance(targets[0], ast.Name) and targets[0].id == name) or _changed(statement) == name
+    )
 
 
 def _used(statement):

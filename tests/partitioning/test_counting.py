@@ -21,10 +21,12 @@ def test_whole_counts_that_fit_stay() -> None:
     assert _counts({3: 2, 4: 2, 7: 4}, 42, gpus=6) == {3: 2, 4: 2, 7: 4}
 
 
-def test_a_count_that_rounding_left_just_below_an_integer_is_that_integer() -> None:
-    exact = real_counts([Demand(1, 0.1, 0.5), Demand(2, 0.1, 0.5), Demand(4, 0.1, 0.5)], 7)
-    assert set(exact.values()) != {1.0}  # doubles miss it
-    assert _counts({1: 0.1, 2: 0.1, 4: 0.1}, 7, gpus=1) == {1: 1, 2: 1, 4: 1}
+@pytest.mark.parametrize("unit", [1, 0.1])
+def test_step_1_takes_the_smaller_of_two_sizes_that_are_equally_short_whatever_doubles_say(unit: float) -> None:
+    exact = real_counts([Demand(4, 3 * unit, 0.5), Demand(7, 2 * unit, 0.5)], 26)
+    assert (list(exact.values()) == [3, 2]) == (unit == 1)  # in tenths, one count comes out below 3 or 2
+    # Five GPUs would be needed. Both are exact, so a 4g goes, and nothing fits what it leaves.
+    assert _counts({4: 3 * unit, 7: 2 * unit}, 26, gpus=4) == {4: 2, 7: 2}
 
 
 def test_step_1_takes_from_the_size_that_is_least_short() -> None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "partition": ("partition", "Plan the slices that a model's GPUs are divided into."),
     "simulate": ("simulate", "Run a scenario under one or several policies, in virtual time."),
     "models": ("models", "List models and where they are cached."),
+    "chain": ("chain", "Plan and simulate chains of servers for a model that no server holds alone."),
     "login": ("login", "Store the login for a gateway."),
 }
 

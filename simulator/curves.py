@@ -37,8 +37,8 @@ class Line(Curve):
         try:
             seconds = self.fixed + self.per_item * batch
         except OverflowError as error:
-            raise bad(self.field, f"has no time for a batch of {batch:.3e}; make it smaller") from error
-        return fields.nanoseconds(seconds, f"{self.field} at batch {batch}")
+            raise bad(self.field, f"has no time for a batch of {batch:.6g}; make it smaller") from error
+        return fields.nanoseconds(seconds, f"{self.field} at batch {batch:.6g}")
 
 
 @dataclass(frozen=True)

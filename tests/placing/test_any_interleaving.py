@@ -22,7 +22,7 @@ QUEUE = 12
 class Interleavings(RuleBasedStateMachine):
     """Calls that come, are cancelled and end; turns, stalls, lost nodes and owners, changed policies."""
 
-    @initialize(slices=st.integers(1, 3), policy=st.sampled_from(["lb", "lalb"]))
+    @initialize(slices=st.integers(1, 3), policy=st.sampled_from(["lb", "lalb", "elsa"]))
     def begin(self, slices: int, policy: str) -> None:
         self.p = Platform(slices, 100 * MB, replace(LIVE, queue_limit=QUEUE), "lb")
         wish = {"name": policy} | ({"o3_limit": LIMIT} if policy == "lalb" else {})

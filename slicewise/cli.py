@@ -19,6 +19,7 @@ COMMANDS = {
     "down": ("down", "Stop it."),
     "status": ("status", "Tell what runs and what does not."),
     "build": ("build", "Register a folder as an image."),
+    "check": ("check", "Run a handler before it is deployed and tell what will happen."),
     "deploy": ("deploy", "Deploy functions, from stack.yml or from flags."),
     "list": ("functions", "List functions."),
     "describe": ("functions", "Show one function, and why it is not ready."),

@@ -215,6 +215,7 @@ class Place:
             write_timeout_s=wish.write_timeout_s,
             exec_timeout_s=wish.exec_timeout_s,
             start_timeout_s=settings.replica_start_timeout_s,
+            report_calls=settings.report_calls,
             broker_uid=BROKER_UID if self.uid else 0,
             tmp=str(self.folder / "broker"),
             reach=[*self._interpreter(), str(PACKAGE_ROOT), str(self.folder / "run"), *door],

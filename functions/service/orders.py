@@ -76,6 +76,7 @@ class BrokerOrder:
     write_timeout_s: float = 30.0
     exec_timeout_s: float = 30.0
     start_timeout_s: float = 120.0
+    report_calls: bool = False
     broker_uid: int = 0  # who the broker itself becomes; 0: stays who the host is
     tmp: str = ""
     reach: list[str] = field(default_factory=list)

@@ -26,3 +26,4 @@ class Settings(ServiceSettings):
     max_processes: int = Field(1024, ge=64)  # of a replica, threads counted
     memory_bytes: int = Field(0, ge=0)  # of a replica whose function names no memory limit; 0: all there is
     usage_interval_s: float = Field(5.0, gt=0)
+    report_calls: bool = False  # brokers tell at /_/calls what models were called for, as `slicewise check` wants it

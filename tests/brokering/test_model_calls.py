@@ -349,3 +349,8 @@ async def test_a_process_without_the_runtime_is_told_of(stage: Stage) -> None:
     state = await stage.rig.until("isolated", lambda f: bool(f.replicas[0].why))
     assert state.replicas[0].status == "ready"
     assert "python started with -I" in state.replicas[0].why
+
+
+async def test_no_caller_learns_what_models_were_called_for(stage: Stage) -> None:
+    # Only a host told to `report_calls`, as `slicewise check` has it, answers there itself.
+    assert (await stage.call("/_/calls"))[1] == "answer"

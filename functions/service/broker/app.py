@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections.abc import AsyncIterator, MutableMapping
@@ -16,6 +17,7 @@ from typing import Any
 from functions.service import durations
 from functions.service.broker.invocations import Invocations
 from functions.service.broker.messages import Receive, Reply, Request, Send
+from functions.service.broker.reporting import CallReport
 from functions.service.broker.upstream import Upstream
 from functions.service.orders import BrokerOrder
 from proto.types.errors import SlicewiseError
@@ -33,8 +35,11 @@ INFLIGHT_FULL = [(b"x-openfaas-internal", b"faas-middleware"), (b"x-slicewise-er
 class Broker:
     """State of one replica as its broker sees it, and the application itself."""
 
-    def __init__(self, order: BrokerOrder, upstream: Upstream, invocations: Invocations | None) -> None:
+    def __init__(
+        self, order: BrokerOrder, upstream: Upstream, invocations: Invocations | None, report: CallReport | None = None
+    ) -> None:
         self._order = order
+        self.report = report
         self._upstream = upstream
         self._invocations = invocations
         self.in_flight = 0
@@ -51,6 +56,9 @@ class Broker:
         reply = Reply(send, time.monotonic_ns())
         if scope["path"] in ("/_/health", "/_/ready"):
             await self._health(scope, reply)
+            return
+        if self.report is not None and scope["path"] == "/_/calls":
+            await reply.text(200, json.dumps(self.report.document()))
             return
         limit = self._order.max_inflight
         if limit and self.in_flight >= limit:

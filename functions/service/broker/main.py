@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from functions.service.broker.app import Broker
 from functions.service.broker.doors import Doors
 from functions.service.broker.invocations import Invocations
+from functions.service.broker.reporting import CallReport
 from functions.service.broker.runtime_side import RuntimeSide
 from functions.service.broker.upstream import NotServing, Upstream
 from functions.service.orders import BrokerOrder
@@ -50,8 +51,9 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((order.address, 0))
     upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
-    runtime, invocations = await _gpu_side(order) if order.gpu else (None, None)
-    broker = Broker(order, upstream, invocations)
+    report = CallReport() if order.gpu and order.report_calls else None
+    runtime, invocations = await _gpu_side(order, report) if order.gpu else (None, None)
+    broker = Broker(order, upstream, invocations, report)
     config = serving.config(broker, KEEP_ALIVE_S, date_header=False)
     config.load()
     # uvicorn's own Server would wake ten times a second in every idle replica; its protocol is all we need.
@@ -67,14 +69,14 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     return 0
 
 
-async def _gpu_side(order: BrokerOrder) -> tuple[RuntimeSide, Invocations]:
+async def _gpu_side(order: BrokerOrder, report: CallReport | None) -> tuple[RuntimeSide, Invocations]:
     doors = Doors(order.node, order.door_path, order.credential)
     invocations = Invocations(order, doors, None)
     if order.scheduler:
         calls = SchedulerCalls(order.scheduler, order.credential, order.replica, on_unbound=invocations.unbound)
         await calls.start()
         invocations.calls = calls
-    return RuntimeSide(order, invocations, doors), invocations
+    return RuntimeSide(order, invocations, doors, report), invocations
 
 
 async def _obey(
@@ -93,6 +95,8 @@ async def _obey(
             frames.close_fds(fds)
             if "started" in header:
                 broker.gone.clear()
+                if broker.report is not None:
+                    broker.report.started()
                 if runtime is not None:
                     runtime.greeted.clear()
                 watching = asyncio.create_task(_until_serving(control, broker, upstream, runtime), name="readiness")
@@ -102,6 +106,8 @@ async def _obey(
                 broker.gone_why = header["gone"]
                 broker.serving.clear()
                 broker.gone.set()
+                if broker.report is not None:
+                    broker.report.gone()
                 upstream.forget()
             elif "drain" in header and draining is None:
                 draining = asyncio.create_task(_drain(control, broker, header["drain"]), name="drain")
@@ -129,6 +135,8 @@ async def _until_serving(
         await runtime.greeted.wait()
     broker.gone_why = ""
     broker.serving.set()
+    if broker.report is not None:
+        broker.report.serving()
     await control.send({"ready": True})
     if runtime is not None:
         await _until_greeted(control, runtime)

@@ -21,6 +21,7 @@ import grpc.aio
 
 from functions.service.broker.doors import Doors, failure_of
 from functions.service.broker.invocations import LINGER_S, Invocation, Invocations
+from functions.service.broker.reporting import CallReport
 from functions.service.orders import BrokerOrder
 from proto.types.errors import SlicewiseError
 from proto.types.models import Model
@@ -40,8 +41,11 @@ REGISTER_PAUSE_S = 0.5
 class RuntimeSide:
     """All connections of the function's processes."""
 
-    def __init__(self, order: BrokerOrder, invocations: Invocations, doors: Doors) -> None:
+    def __init__(
+        self, order: BrokerOrder, invocations: Invocations, doors: Doors, report: CallReport | None = None
+    ) -> None:
         self._order = order
+        self._report = report
         self._invocations = invocations
         self._doors = doors
         self._listener = frames.listen(order.runtime_socket)
@@ -72,7 +76,10 @@ class RuntimeSide:
             return await self._infer(conversation, header, fds)
         if op == "register":
             try:
-                return await self._register(header, fds), []
+                answer = await self._register(header, fds)
+                if self._report is not None and answer["stored"]:
+                    self._report.registered(header)
+                return answer, []
             except SlicewiseError as error:
                 self._invocations.errors[error.code] = error
                 raise
@@ -85,6 +92,8 @@ class RuntimeSide:
             text = f"The runtime speaks protocol {header.get('protocol')}, the broker {PROTOCOL}; deploy anew."
             raise SlicewiseError("conflict", text)
         self.greeted.set()
+        if self._report is not None:
+            self._report.greeted(header)
         function = f"{self._order.function}.{self._order.namespace}"
         return {"ok": True, "protocol": PROTOCOL, "function": function, "gpu": self._order.gpu}
 
@@ -92,9 +101,11 @@ class RuntimeSide:
         self, conversation: _Conversation, header: frames.Header, fds: list[int]
     ) -> tuple[frames.Header, list[int]]:
         invocation = self._invocations.find(str(header.get("call") or ""))
-        if invocation is not None:
-            return await invocation.infer(header, fds)
-        return await conversation.anonymous(self._invocations).infer(header, fds)
+        if invocation is None:
+            invocation = conversation.anonymous(self._invocations)
+        if self._report is not None:
+            return await self._report.watch(header, invocation.infer(header, fds))
+        return await invocation.infer(header, fds)
 
     # ------------------------------------------------------------------ registration
 

@@ -34,13 +34,13 @@ def get(gateway: str | None) -> None:
 @policy_command.command("set")
 @click.argument("name")
 @click.option("--o3-limit", type=click.IntRange(min=0), help="lalb: how often a request may be overtaken.")
+@click.option("--alpha", type=float, help="elsa: by how much a predicted latency is multiplied.")
+@click.option("--beta", type=float, help="elsa: by how much a call's own time in it is multiplied.")
 @click.option("--param", "parameters", multiple=True, metavar="KEY=NUMBER", help="Any other parameter.")
 @gateway_option
-def set_(name: str, o3_limit: int | None, parameters: tuple[str, ...], gateway: str | None) -> None:
+def set_(name: str, parameters: tuple[str, ...], gateway: str | None, **given: float | None) -> None:
     """Use policy NAME from now on; queued requests stay queued."""
-    policy: dict[str, Any] = {"name": name}
-    if o3_limit is not None:
-        policy["o3_limit"] = o3_limit
+    policy: dict[str, Any] = {"name": name} | {key: value for key, value in given.items() if value is not None}
     for key, text in pairs("--param", parameters).items():
         try:
             policy[key] = json.loads(text)

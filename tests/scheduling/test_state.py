@@ -37,6 +37,24 @@ async def test_the_policy_is_switched_validated_and_kept_over_a_restart(schedule
     assert scheduler.stop() == 0
     scheduler.start()
     assert json.loads((await stub("GetPolicy", pb.Empty())).text) == {"name": "lalb", "o3_limit": 7}
+    elsa = {"name": "elsa", "alpha": 1.2, "beta": 1.0}
+    assert json.loads((await stub("SetPolicy", pb.Json(text='{"name": "elsa", "alpha": 1.2}'))).text) == elsa
+
+
+async def test_under_elsa_calls_wait_at_a_slice_chosen_by_size_and_sla(scheduler, store, stub, connect) -> None:
+    await deploy(store, "f.ns")
+    await stub("SetPolicy", pb.Json(text='{"name": "elsa"}'))
+    calls = await connect()
+    async with Node(scheduler, slices=2) as node:
+        await node.holds("n1-s0", "f.ns@1")
+        await node.holds("n1-s1", "f.ns@1")
+        calls.observed("f.ns@1", 1, 7, 3, 4, 100)
+        for slice_id in node.states:
+            await node.say(loaded=pb.Loaded(slice=slice_id, worker="f.ns@1", load_ns=5, held_bytes=10 * MB))
+        await eventually(lambda: calls.hint("f.ns@1") and calls.hint("f.ns@1").known)
+        assert calls.hint("f.ns@1").policy_needs_batch
+        bound = [await calls.place(Place(f"c{n}", "f.ns@1", batch=1, sla_ns=10**9, late=True), 5.0) for n in range(4)]
+        assert [b.binding.slice for b in bound] == ["n1-s0", "n1-s1", "n1-s0", "n1-s1"]
 
 
 async def test_models_are_registered_listed_wanted_and_pruned_to_two_revisions(scheduler, store, stub) -> None:

@@ -11,9 +11,9 @@ import click
 from proto.types.errors import SlicewiseError
 from scheduler.core.chains.planning import ChainPlan, plan
 from scheduler.core.chains.tuning import tune
-from slicewise.commands.chain_file import ChainFile, read_chain_file
 from slicewise.commands.options import json_option
 from slicewise.commands.output import table
+from slicewise.planning.chain_file import ChainFile, read_chain_file
 
 _POLICIES = ("jffc", "jsq", "jiq", "sed", "sa-jsq")
 
@@ -25,12 +25,17 @@ def chain_command() -> None:
 
 @chain_command.command("plan")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--plot", "picture", type=click.Path(path_type=Path), help="Draw the plan into a .png, .svg or .pdf.")
 @json_option
-def plan_(file: Path, as_json: bool) -> None:
+def plan_(file: Path, picture: Path | None, as_json: bool) -> None:
     """Place the blocks of FILE on its servers and find the chains through them."""
     given = read_chain_file(file)
     made = make_plan(given)
     _warn(given, made)
+    if picture is not None:
+        from slicewise.planning.chain_plotting import plot_chains
+
+        plot_chains(given.service, given.servers, made, picture)
     if as_json:
         click.echo(json.dumps(plan_document(given, made)))
     else:

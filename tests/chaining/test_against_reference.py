@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proto.types.errors import SlicewiseError
 from slicewise.commands.chain import make_plan, plan_document
-from slicewise.commands.chain_file import parse_chain_file
+from slicewise.planning.chain_file import parse_chain_file
 from tests.chaining.reference import NoAdmissibleC, reference_plan
 
 # Few values, so that ties, equal paths and sizes on whole numbers are common.

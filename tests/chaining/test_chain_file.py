@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slicewise import cli
-from slicewise.commands.chain_file import parse_chain_file
+from slicewise.planning.chain_file import parse_chain_file
 from tests.chaining.examples import document
 
 _SERVER = {"id": "s0", "memory_gb": 40, "comm_s": 0.5, "block_s": 0.109}
@@ -175,6 +175,18 @@ def test_simulate_adds_to_the_plan(
         assert (status, out, err.count("\n")) == (2, "", 1)
     status, _, err = _slicewise(monkeypatch, capsys, tmp_path, json.dumps(document(rate_rps=1e-300)), "simulate")
     assert (status, "rate_rps: " in err) == (2, True)
+
+
+def test_a_plan_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "plan.svg"
+    text = json.dumps(document(c=7))
+    status, out, err = _slicewise(monkeypatch, capsys, tmp_path, text, "plan", "--plot", str(picture))
+    assert (status, err) == (0, "")
+    assert json.loads(out)["chains"]
+    assert picture.read_text().startswith("<?xml")
+    assert _slicewise(monkeypatch, capsys, tmp_path, text, "plan", "--plot", str(tmp_path / "plan.txt"))[0] == 2
+    assert _slicewise(monkeypatch, capsys, tmp_path, text, "plan", "--plot", str(tmp_path / "no" / "plan.svg"))[0] == 2
 
 
 def _slicewise(

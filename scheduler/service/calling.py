@@ -102,6 +102,13 @@ class Calls:
         if catalogue.watched and function not in catalogue.functions:
             self._wait_for_function(owner, place, function)
             return
+        self._tell_placed(owner, place)
+
+    def _tell_placed(self, owner: str, place: Place) -> None:
+        """A broker knows the SLA only where the client sent one; else the function's own holds."""
+        known = self._desk.catalogue.functions.get(place.worker.rpartition("@")[0])
+        if known is not None and not place.sla_ns:
+            place = replace(place, sla_ns=known.sla_ns)
         self._desk.tell(lambda now: ev.Placed(now, owner, place))
 
     def _wait_for_function(self, owner: str, place: Place, function: str) -> None:
@@ -122,8 +129,7 @@ class Calls:
         for key, place in list(self._early_places.items()):
             if place.worker.rpartition("@")[0] == function:
                 self._drop_early(*key)
-                owner = key[0]
-                self._desk.tell(lambda now, owner=owner, place=place: ev.Placed(now, owner, place))  # type: ignore[misc]
+                self._tell_placed(key[0], place)
 
     def _drop_early(self, owner: str, call_id: str) -> None:
         timer = self._early.pop((owner, call_id), None)

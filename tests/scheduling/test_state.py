@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 import grpc
@@ -55,6 +56,13 @@ async def test_under_elsa_calls_wait_at_a_slice_chosen_by_size_and_sla(scheduler
         assert calls.hint("f.ns@1").policy_needs_batch
         bound = [await calls.place(Place(f"c{n}", "f.ns@1", batch=1, sla_ns=10**9, late=True), 5.0) for n in range(4)]
         assert [b.binding.slice for b in bound] == ["n1-s0", "n1-s1", "n1-s0", "n1-s1"]
+        await store.put(f"{keys.FUNCTIONS}ns/f", {"revision": "1", "uid": 1234, "sla_ns": 1})
+
+        async def hurried() -> bool:
+            held = await calls.place(Place(f"h{time.monotonic_ns()}", "f.ns@1", batch=1, late=True), 5.0)
+            return "no slice meets its SLA" in held.binding.reason
+
+        await eventually(hurried)
 
 
 async def test_models_are_registered_listed_wanted_and_pruned_to_two_revisions(scheduler, store, stub) -> None:

@@ -23,7 +23,7 @@ def _tuple(counts: dict[int, int]) -> tuple[int, ...]:
     return tuple(counts.get(size, 0) for size in naive.SIZES)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(gpu=st.sampled_from(GPUS), counts=COUNTS, gpus=st.integers(1, 4))
 def test_it_packs_exactly_what_some_choice_of_fillings_holds(gpu: str, counts: dict[int, int], gpus: int) -> None:
     layout = pack(gpu, counts, gpus)

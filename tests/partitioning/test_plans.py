@@ -94,7 +94,7 @@ def test_knees_of_real_curves_are_made_to_rise_and_to_reach_the_end() -> None:
     assert paris.knees([wide, never], 1, 0.8) == [1, 1]  # only batches up to the largest count
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(given_document=files.documents())
 @trying(given_document=files.example())
 def test_plans_equal_a_naive_reading_of_the_contract(given_document: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def _name(key: Any) -> str:
     return key if isinstance(key, str) else str(int(key))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(given_document=files.documents())
 def test_a_plan_keeps_its_budget_and_its_layout_holds_exactly_its_instances(given_document: dict[str, Any]) -> None:
     found = _plan(given_document)

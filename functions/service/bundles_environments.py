@@ -28,6 +28,7 @@ DONE = "environment.json"
 # A large wheel over a slow line takes minutes; a resolver that searches for longer than this will not end.
 PIP_TIMEOUT_S = float(os.environ.get("SLICEWISE_PIP_TIMEOUT_S", "600"))
 CONSTRAINTS = "SLICEWISE_PIP_CONSTRAINTS"
+_OURSELVES = "slicewise"  # whose commands are the platform's own
 _ARCHIVES = (".whl", ".tar.gz", ".zip")
 
 
@@ -46,7 +47,7 @@ def prepare(requirements: Path | None, images: Path, say: Callable[[str], None],
         constraints = Path(os.environ[CONSTRAINTS])
     bound = constraints.read_text() if constraints else ""
     local = {line: path for line in missing if (path := local_path(line, requirements.parent)) is not None}
-    facts = [1, sorted(missing), sys.version, sys.prefix, _base(), bound]
+    facts = [2, sorted(missing), sys.version, sys.prefix, _base(), bound]
     if local:
         facts.append([[line, _content(path)] for line, path in sorted(local.items())])
     identity = json.dumps(facts)
@@ -183,6 +184,25 @@ def _install(
     if constraints is not None:
         command += ["-c", str(constraints)]
     _run(command, "requirements.txt could not be installed", lines)
+    _link_commands(folder / "bin")
+
+
+def _link_commands(bin_folder: Path) -> None:
+    """Make the commands of what the base brings run in the environment, with all that is installed there."""
+    for distribution in importlib.metadata.distributions():
+        for command in distribution.entry_points.select(group="console_scripts"):
+            script = bin_folder / command.name
+            if script.exists() or distribution.name == _OURSELVES:
+                continue
+            module, _, function = command.value.partition("[")[0].strip().partition(":")
+            lines = [
+                f"#!{bin_folder / 'python'}",
+                "import operator, sys",
+                f"import {module}",
+                f"sys.exit(operator.attrgetter({function!r})(sys.modules[{module!r}])())",
+            ]
+            script.write_text("\n".join(lines) + "\n")
+            script.chmod(0o755)
 
 
 def _found(line: str, local: dict[str, Path], copies: Path) -> str:

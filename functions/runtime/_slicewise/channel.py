@@ -98,6 +98,14 @@ def greet() -> None:
         pool.idle.append(sock)
 
 
+def note(text) -> None:
+    """Have `slicewise describe` show this sentence; nobody waits for it to be heard."""
+    try:
+        ask({"op": "note", "text": text}, timeout_s=OPEN_TIMEOUT_S)
+    except SlicewiseError:
+        return
+
+
 def _send(pool, header, fds):
     """A connection on which `header` is sent; an idle one whose broker has restarted is replaced."""
     while True:

@@ -3,7 +3,12 @@
 import importlib.util
 import sys
 
-from . import context
+from . import context, servers
+
+NOT_TENSORFLOW = (
+    "This function imports tensorflow, which Slicewise does not interpose: what it computes runs in the function's "
+    "own process. Slicewise interposes torch; run Keras 3 on its torch backend: KERAS_BACKEND=torch."
+)
 
 _installed = False
 
@@ -15,12 +20,42 @@ def _torch(module) -> None:
     models.patch(module)
 
 
-_AFTER = {
-    "torch": _torch,
-    "concurrent.futures.thread": context.follow_pools,
-    "flask.app": context.read_wsgi,
-    "starlette.applications": context.read_asgi,
+def _tensorflow(module) -> None:
+    sys.stderr.write(NOT_TENSORFLOW + "\n")
+    sys.stderr.flush()
+    from . import channel
+
+    channel.note(NOT_TENSORFLOW)
+
+
+_NEEDED = {"torch": _torch, "tensorflow": _tensorflow}
+# What these look for inside a server may have another name in its next version. The import goes on all
+# the same, and the calls that it serves bind late.
+_OPTIONAL = {
+    "concurrent.futures.thread": context.follow_thread_pools,
+    "concurrent.futures.process": context.follow_process_pools,
+    "multiprocessing.pool": context.follow_pools,
+    "flask.app": servers.flask,
+    "starlette.applications": servers.starlette,
+    "gunicorn.http.wsgi": servers.gunicorn,
+    "gunicorn.workers.gasgi": servers.gunicorn_asgi,
+    "uvicorn.config": servers.uvicorn,
+    "hypercorn.app_wrappers": servers.hypercorn,
+    "waitress.task": servers.waitress,
+    "http.server": servers.http_server,
+    "aiohttp.web_app": servers.aiohttp,
 }
+
+
+def _after(name, module) -> None:
+    if name in _NEEDED:
+        _NEEDED[name](module)
+        return
+    try:
+        _OPTIONAL[name](module)
+    except AttributeError as error:
+        text = "Slicewise does not know this version of {} ({}); model calls of its requests bind late.\n"
+        sys.stderr.write(text.format(name, error))
 
 
 class _Finder:
@@ -30,7 +65,7 @@ class _Finder:
         self._looking = set()
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname not in _AFTER or fullname in self._looking:
+        if (fullname not in _NEEDED and fullname not in _OPTIONAL) or fullname in self._looking:
             return None
         self._looking.add(fullname)
         try:
@@ -39,16 +74,16 @@ class _Finder:
             self._looking.discard(fullname)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
-        spec.loader = _Loader(spec.loader, _AFTER[fullname])
+        spec.loader = _Loader(spec.loader, fullname)
         return spec
 
 
 class _Loader:
-    """Another loader that calls `after(module)` once the module has run."""
+    """Another loader that calls what belongs to the module once it has run."""
 
-    def __init__(self, loader, after) -> None:
+    def __init__(self, loader, name) -> None:
         self._loader = loader
-        self._after = after
+        self._name = name
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -60,7 +95,24 @@ class _Loader:
         # From here on the module looks as if it had been loaded without us.
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._after(module)
+        _after(self._name, module)
+        if self._name in _GREETED_AFTER:
+            _greet()
+
+
+# A process that imports one of these is the function's own, not a tool that it runs. `torch` comes late in
+# some; a server that imports it with its first request is heard of before.
+_GREETED_AFTER = {*_NEEDED, *(name for name in _OPTIONAL if not name.startswith(("concurrent", "multiprocessing")))}
+
+
+def _greet() -> None:
+    """Say hello, so that the broker knows this process is interposed; who cannot hear it is told at the first call."""
+    from . import channel, errors
+
+    try:
+        channel.greet()
+    except errors.SlicewiseError:
+        return
 
 
 def install() -> None:
@@ -71,6 +123,6 @@ def install() -> None:
     _installed = True
     context.follow_threads()
     sys.meta_path.insert(0, _Finder())
-    for name, after in _AFTER.items():
+    for name in (*_NEEDED, *_OPTIONAL):
         if name in sys.modules:
-            after(sys.modules[name])
+            _after(name, sys.modules[name])

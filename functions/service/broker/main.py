@@ -32,7 +32,7 @@ PROBE_FIRST_S, PROBE_LIMIT_S = 0.01, 0.1
 HELLO_S = 5.0
 NO_HELLO = (
     "The function listens, but Slicewise's runtime in it has not said hello: was python started with -I, -E or -S, "
-    "or PYTHONPATH replaced?"
+    "PYTHONPATH replaced, or torch not imported yet?"
 )
 KEEP_ALIVE_S = 90  # longer than any client of ours keeps an idle connection, so that it is the one to close
 
@@ -97,8 +97,6 @@ async def _obey(
                 broker.gone.clear()
                 if broker.report is not None:
                     broker.report.started()
-                if runtime is not None:
-                    runtime.greeted.clear()
                 watching = asyncio.create_task(_until_serving(control, broker, upstream, runtime), name="readiness")
             elif "gone" in header:
                 if watching is not None:
@@ -108,6 +106,8 @@ async def _obey(
                 broker.gone.set()
                 if broker.report is not None:
                     broker.report.gone()
+                if runtime is not None:  # not when the next one starts: that may be heard before the host's word of it
+                    runtime.forget()
                 upstream.forget()
             elif "drain" in header and draining is None:
                 draining = asyncio.create_task(_drain(control, broker, header["drain"]), name="drain")
@@ -120,7 +120,7 @@ async def _until_serving(
     """Ask the function until it listens (and a GPU function until it has said hello), then tell the host.
 
     A server of the user's own may say hello only when it first touches a model, so it is not made to wait; the
-    host hears of it all the same.
+    host hears of it all the same, and of what the runtime notes later.
     """
     pause = PROBE_FIRST_S
     while True:
@@ -142,6 +142,8 @@ async def _until_serving(
         await _until_greeted(control, runtime)
         await runtime.greeted.wait()
         await control.send({"ready": True})
+        await runtime.noted.wait()
+        await control.send({"unready": runtime.note})
 
 
 async def _until_greeted(control: frames.FrameConnection, runtime: RuntimeSide) -> None:

@@ -1,4 +1,4 @@
-"""The Unix socket to which the runtime in the function's processes speaks: hello, register, infer.
+"""The Unix socket to which the runtime in the function's processes speaks: hello, note, register, infer.
 
 Only the function's own uid may connect. Each request is a task, so one that waits for a slice holds up
 nobody; when a process goes, what it asked for is taken back.
@@ -34,6 +34,7 @@ PROTOCOL = 1
 MAX_CONNECTIONS = 1024
 MAX_REQUESTS = 256  # of one connection at once
 PUT_TIMEOUT_S = 600.0  # gigabytes into a store on a slow disk
+MAX_NOTE = 1000
 REGISTER_TRIES = 20
 REGISTER_PAUSE_S = 0.5
 
@@ -52,6 +53,8 @@ class RuntimeSide:
         self._connections: set[asyncio.Task[None]] = set()
         self._stub = rpc.SchedulerStub(peers.channel(order.scheduler)) if order.scheduler else None
         self.greeted = asyncio.Event()
+        self.note = ""  # what the runtime wants a person to know of this process
+        self.noted = asyncio.Event()
         self._accepting = asyncio.create_task(self._accept(), name="runtime's socket")
 
     async def _accept(self) -> None:
@@ -85,6 +88,10 @@ class RuntimeSide:
                 raise
         if op == "hello":
             return self._hello(header), []
+        if op == "note":
+            self.note = str(header.get("text") or "")[:MAX_NOTE]
+            self.noted.set()
+            return {"ok": True}, []
         raise SlicewiseError("bad_request", f"The broker knows no operation {op!r}.")
 
     def _hello(self, header: frames.Header) -> frames.Header:
@@ -106,6 +113,11 @@ class RuntimeSide:
         if self._report is not None:
             return await self._report.watch(header, invocation.infer(header, fds))
         return await invocation.infer(header, fds)
+
+    def forget(self) -> None:
+        """The process has gone; what it said does not hold for the next one."""
+        self.greeted.clear()
+        self.noted.clear()
 
     # ------------------------------------------------------------------ registration
 

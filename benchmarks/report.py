@@ -37,7 +37,8 @@ def percentile(values: list[float], share: float) -> float:
 
 def write(name: str, title: str, results: list[dict[str, Any]], notes: str) -> None:
     """Write results/NAME.json and results/NAME.md, and print the page."""
-    command = "python -m " + " ".join(["benchmarks." + Path(sys.argv[0]).stem, *map(shlex.quote, sys.argv[1:])])
+    module = Path(sys.argv[0]).resolve().relative_to(Path(__file__).parents[1]).with_suffix("")
+    command = "python -m " + " ".join([".".join(module.parts), *map(shlex.quote, sys.argv[1:])])
     document = {
         "command": command,
         "machine": machine(),

@@ -38,7 +38,7 @@ _FILE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_FILE)
 def test_a_plan_is_the_references(file: dict[str, Any]) -> None:
     file["servers"] = [{"id": f"s{index}", **server} for index, server in enumerate(file["servers"])]

@@ -49,7 +49,11 @@ def plan_(file: Path, picture: Path | None, as_json: bool) -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @json_option
 def simulate(file: Path, policy: str, jobs: int, seed: int, as_json: bool) -> None:
-    """Plan FILE, then let jobs arrive at its chains."""
+    """Plan FILE, then let jobs arrive at its chains: a Poisson stream, sizes Exp(1).
+
+    All gaps between arrivals are drawn first, then all sizes, then what a policy draws to break ties, so one seed
+    gives every policy the same jobs. Means and percentiles are over all jobs, the first ones on empty chains included.
+    """
     from simulator.chains.policies import make_policy
     from simulator.chains.queueing import poisson_jobs, simulate_chains
     from simulator.chains.summary import summary

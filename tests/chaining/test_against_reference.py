@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from proto.types.errors import SlicewiseError
+from proto.wire.documents import read_document
 from slicewise.commands.chain import make_plan, plan_document
 from slicewise.planning.chain_file import parse_chain_file
 from tests.chaining.reference import NoAdmissibleC, reference_plan
@@ -52,6 +54,14 @@ def test_a_plan_is_the_references(file: dict[str, Any]) -> None:
     made = make_plan(parsed)
     event(f"{len(made.chains)} chains, {'stable' if made.bounds else 'unstable'}, K {made.disjoint_chains}")
     assert_same(plan_document(parsed, made), expected)
+
+
+def test_the_example_is_the_references_too() -> None:
+    file = read_document(Path(__file__).parents[2] / "examples" / "plans" / "chain.yaml")
+    parsed = parse_chain_file(file)
+    made = make_plan(parsed)
+    assert len(made.chains) == 4
+    assert_same(plan_document(parsed, made), reference_plan({**file, "c": made.c}))
 
 
 def assert_same(found: Any, expected: Any) -> None:

@@ -5,7 +5,8 @@ Source of this room: Sun, He, Hou, "Serving chain-structured jobs with large mem
 so that sums and comparisons of times are exact; rates are per second.
 
 Slots are floors of ratios of floats, and 1 / 0.1 or 40 / 1.43 may fall a rounding error short of the whole
-number that it is. `whole` is the one place that guards it, and every floor of section 2 goes through it.
+number that it is. `whole` is the one place that guards it, and every floor of a ratio of sizes goes through it: 1e-9
+of a slot is added first, which covers rounding up to some 10^6 slots a server. What follows is whole numbers only.
 """
 
 from __future__ import annotations

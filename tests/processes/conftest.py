@@ -1,7 +1,9 @@
-"""This folder's images, built once on the shared platform."""
+"""This folder's images, each built when it is first asked for on the shared platform."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,20 @@ FUNCTIONS = Path(__file__).parent / "functions"
 
 
 @pytest.fixture(scope="session")
-def built(platform: Platform) -> Platform:
-    """The shared platform, which knows each folder of `functions` as processes-NAME."""
-    for folder in sorted(FUNCTIONS.iterdir()):
-        platform.cli("build", str(folder), "-t", f"processes-{folder.name}")
-    return platform
+def built(platform: Platform) -> Callable[..., str]:
+    """`built("servers")`: the name of that folder's image; `change(copy of the folder)` may complete it before."""
+    known: set[str] = set()
+
+    def build(folder: str, name: str = "", change: Callable[[Path], None] | None = None) -> str:
+        image = f"processes-{name or folder}"
+        if image not in known:
+            source = FUNCTIONS / folder
+            if change is not None:
+                source = platform.state_dir / "sources" / image
+                shutil.copytree(FUNCTIONS / folder, source)
+                change(source)
+            platform.cli("build", str(source), "-t", image)
+            known.add(image)
+        return image
+
+    return build

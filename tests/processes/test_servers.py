@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.platform_functions import deploy, remove
+from tests.platform_functions import remove
 from tests.platform_rig import Platform, Reply
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
@@ -26,33 +27,42 @@ SERVERS = {
     "hypercorn": ("hypercorn --bind 127.0.0.1:$PORT asgi:application", ASGI, 1),
     "waitress": ("python -m waitress --host 127.0.0.1 --port $PORT wsgi:application", WSGI, 1),
     "threads": ("python threads.py $PORT", WSGI, 1),
+    "aiohttp": ("python loop.py $PORT", ASGI, 1),
 }
 
 
+@pytest.fixture(scope="module")
+def servers(platform: Platform, built: Callable[..., str]) -> Iterator[Platform]:
+    """One image, one function a server; they come up beside each other."""
+    for name, (process, _, _) in SERVERS.items():
+        request = {"service": name, "image": built("servers"), "envProcess": process}
+        answer = platform.system("/system/functions", "POST", request | {"labels": {"com.slicewise.gpu": "true"}})
+        assert answer.status == 202, answer.text
+    yield platform
+    remove(platform, *SERVERS)
+
+
 @pytest.mark.parametrize("server", SERVERS)
-def test_every_answer_carries_its_own_calls_and_no_others(built: Platform, server: str) -> None:
-    process, paths, processes = SERVERS[server]
-    deploy(built, server, "processes-servers", gpu=True, envProcess=process)
-    try:
-        first, second = call(built, server, paths[0], [1.0]), call(built, server, paths[0], [2.0])
-        assert first.headers["x-slicewise-cache"] == "miss"
-        assert second.headers["x-slicewise-cache"] == "hit"
-        assert float(second.headers["x-slicewise-infer-seconds"]) > 0
-        pids = {first.json()["pid"], second.json()["pid"]}
-        with ThreadPoolExecutor(8) as pool:
-            asked = [(path, [float(number), float(number + 1)]) for number in range(16 // len(paths)) for path in paths]
-            for reply in pool.map(lambda item: call(built, server, *item), asked):
-                pids.add(reply.json()["pid"])
-        # What computes nothing says so, whatever its thread or loop did before.
-        idle = built.call(f"{server}/idle", b"[]")
-        assert idle.json()["values"] == []
-        assert not [name for name in idle.headers if name.lower().startswith("x-slicewise")]
-        assert len(pids) == 1 if processes == 1 else 1 < len(pids) <= processes
-        assert "com.slicewise.why" not in built.system(f"/system/function/{server}").json().get("annotations", {})
-        if server == "gunicorn-preload":
-            assert first.json()["loaded_by"] not in pids
-    finally:
-        remove(built, server)
+def test_every_answer_carries_its_own_calls_and_no_others(servers: Platform, server: str) -> None:
+    _, paths, processes = SERVERS[server]
+    servers.wait_ready(server)
+    first, second = call(servers, server, paths[0], [1.0]), call(servers, server, paths[0], [2.0])
+    assert first.headers["x-slicewise-cache"] == "miss"
+    assert second.headers["x-slicewise-cache"] == "hit"
+    assert float(second.headers["x-slicewise-infer-seconds"]) > 0
+    pids = {first.json()["pid"], second.json()["pid"]}
+    with ThreadPoolExecutor(8) as pool:
+        asked = [(path, [float(number), float(number + 1)]) for number in range(16 // len(paths)) for path in paths]
+        for reply in pool.map(lambda item: call(servers, server, *item), asked):
+            pids.add(reply.json()["pid"])
+    # What computes nothing says so, whatever its thread or loop did before.
+    idle = servers.call(f"{server}/idle", b"[]")
+    assert idle.json()["values"] == []
+    assert not [name for name in idle.headers if name.lower().startswith("x-slicewise")]
+    assert len(pids) == 1 if processes == 1 else 1 < len(pids) <= processes
+    assert "com.slicewise.why" not in servers.system(f"/system/function/{server}").json().get("annotations", {})
+    if server == "gunicorn-preload":
+        assert first.json()["loaded_by"] not in pids
 
 
 def call(platform: Platform, name: str, path: str, numbers: list[float]) -> Reply:

@@ -1,0 +1,3 @@
+import builtins
+
+builtins.customized = "by the image"

@@ -1,0 +1,3 @@
+"""Stands for a framework that Slicewise does not interpose."""
+
+__version__ = "2.99"

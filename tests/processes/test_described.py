@@ -1,0 +1,38 @@
+"""What Slicewise cannot interpose is said where a person looks: in `slicewise describe`, and in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.platform_functions import deploy, remove
+from tests.platform_rig import Platform
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+
+def test_python_started_with_minus_i_is_described_as_not_interposed(
+    platform: Platform, built: Callable[..., str]
+) -> None:
+    deploy(platform, "isolated", built("isolated"), gpu=True)
+    try:
+        platform.wait(lambda: "python started with -I" in platform.cli("describe", "isolated").stdout, "no word of it")
+        # It serves all the same, and without the flag nothing is missing.
+        assert platform.call("isolated").text == "False False"
+        assert "Ready" in platform.cli("describe", "isolated").stdout
+        deploy(platform, "isolated", built("isolated"))
+        assert "Why" not in platform.cli("describe", "isolated").stdout
+    finally:
+        remove(platform, "isolated")
+
+
+def test_who_imports_tensorflow_is_told_how(platform: Platform, built: Callable[..., str]) -> None:
+    deploy(platform, "tensors", built("tensors"), gpu=True)
+    try:
+        told = "Slicewise interposes torch; run Keras 3 on its torch backend: KERAS_BACKEND=torch"
+        platform.wait(lambda: told in platform.cli("describe", "tensors").stdout, "no word of it")
+        assert platform.call("tensors").text == "2.99"
+        assert platform.cli("logs", "tensors").stdout.count(told) == 1
+    finally:
+        remove(platform, "tensors")

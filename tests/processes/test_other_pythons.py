@@ -1,11 +1,12 @@
 """The runtime in every Python that is at hand: it needs nothing but the standard library, and no torch to say hello.
 
-A function's process under another interpreter than the platform's serves two requests at once, from a pool's
-threads; each sees the token of its own.
+A process under another interpreter than the platform's serves requests and asks the broker; a pool's thread works for
+whoever feeds it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -39,9 +40,11 @@ for name in MODULES:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        from _slicewise import channel
         from _slicewise.context import call
 
-        answer = json.dumps({"token": POOL.submit(call.get).result(), "modules": MODULES}).encode()
+        heard = channel.ask({"op": "note", "text": "here"})["ok"]
+        answer = json.dumps({"token": POOL.submit(call.get).result(), "heard": heard, "modules": MODULES}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
@@ -80,7 +83,7 @@ each = pytest.mark.parametrize("name", FOUND or [NONE])
 
 
 class Greeted:
-    """A broker that only hears who is there."""
+    """A broker that only hears who is there, and says that all is well."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "runtime.sock")
@@ -94,11 +97,12 @@ class Greeted:
 
     def _serve(self) -> None:
         sock, _ = self._listener.accept()
-        with sock:
-            header, _ = frames.receive(sock)
-            self.said.append(header)
-            answer = {"id": header["id"], "ok": True, "protocol": PROTOCOL, "function": "f.ns", "gpu": True}
-            frames.send(sock, answer)
+        with sock, contextlib.suppress(frames.FrameError):
+            while True:
+                header, _ = frames.receive(sock)
+                self.said.append(header)
+                answer = {"id": header["id"], "ok": True, "protocol": PROTOCOL, "function": "f.ns", "gpu": True}
+                frames.send(sock, answer)
 
     def close(self) -> None:
         self._thread.join(TIMEOUT_S)
@@ -128,12 +132,12 @@ def test_a_process_says_hello_and_carries_tokens(name: str, tmp_path: Path, brok
                 request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers=headers)
                 with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                     seen = json.load(answer)
-                assert seen["token"] == token
+                assert (seen["token"], seen["heard"]) == (token, True)
         finally:
             process.kill()
     assert set(seen["modules"]) == {file.stem for file in (RUNTIME / "_slicewise").glob("*.py")} - {"__init__"}
-    (hello,) = broker.said
-    assert hello["op"] == "hello"
+    hello, *notes = broker.said
+    assert (hello["op"], {note["op"] for note in notes}) == ("hello", {"note"})
     assert hello["python"] == name or name == "pypy3"
 
 

@@ -313,14 +313,15 @@ class SchedulerCore:
         now = state.now_ns
         state.queue.overtake(r)
         hit = r.worker in g.held
-        elsewhere = any(other is not g for other in state.holders.of(r.worker))
+        elsewhere = state.holders.elsewhere(r.worker, g)
         false_miss = elsewhere and not hit
         load_ns = 0 if hit else state.estimates.load_ns(r.worker)
         ready_ns = now + state.ready_ns(g, r)
         turn_ns = state.turn_ns(g, r)
         b = Bound(self._make_id(), r, g, hit, now, load_ns, turn_ns, ready_ns, elsewhere=elsewhere)
-        b.loads = not hit or g.loads(r.worker)
-        b.due_ns = max(g.free_at(now, state.tuning.overlap_load), ready_ns) + turn_ns
+        if state.tuning.gaps:
+            b.loads = not hit or g.loads(r.worker)
+            b.due_ns = max(g.free_at(now, state.tuning.overlap_load), ready_ns) + turn_ns
         self.room.leave(r)
         bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)
         if not hit and self.tuning.gaps:

@@ -56,6 +56,7 @@ class Ledger:
             self._orphans[b.id] = b
         if self._state.tuning.gaps or g.running is not None or g.waiting:
             g.waiting.append(b)
+            self._state.occupied(g, longer=True)
         else:
             self._start_at_once(b)
 
@@ -81,6 +82,7 @@ class Ledger:
         b.stage, b.started_ns, b.missing_ns = Stage.TURN, self._state.now_ns, -1
         g.running = b
         g.touch(b.request.worker)
+        self._state.occupied(g)
 
     def finish_turn(self, b: Bound) -> int:
         """`b` gave its turn back; how long it had it, 0 if it had none."""
@@ -98,6 +100,8 @@ class Ledger:
         if not self._state.tuning.gaps and g.waiting:
             head = g.waiting.pop(0)
             self._start_at_once(head)
+        else:
+            self._state.occupied(g)
 
     # ------------------------------------------------------------------ ending
 
@@ -113,6 +117,7 @@ class Ledger:
                 self._overtaken.popitem(last=False)
         if b.stage is Stage.WAITING:
             g.waiting.remove(b)
+            self._state.occupied(g)
             if not b.hit and not b.reported:
                 g.unforesee(b.request.worker)
         elif b.stage is Stage.TURN:

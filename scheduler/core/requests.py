@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 
 
@@ -90,10 +91,12 @@ class GlobalQueue:
     def overtake(self, request: Request) -> int:
         """`request` leaves ahead of all that stand before it: each of them was skipped once more."""
         position = self._position(self._line, request)
-        for waiting in self._line[:position]:
+        most = self._most_skips
+        for waiting in islice(self._line, position):
             waiting.skips += 1
-        if position:
-            self._most_skips = max(self._most_skips, max(waiting.skips for waiting in self._line[:position]))
+            if waiting.skips > most:
+                most = waiting.skips
+        self._most_skips = most
         return position
 
     def first_skipped(self, limit: int) -> Request | None:

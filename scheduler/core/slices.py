@@ -67,6 +67,11 @@ class Holders:
             return []
         return sorted(held.values(), key=lambda g: g.index) if len(held) > 1 else list(held.values())
 
+    def elsewhere(self, worker: str, g: Slice) -> bool:
+        """Whether a slice other than `g` holds it."""
+        held = self._of.get(worker)
+        return held is not None and len(held) > (g.id in held)
+
     def add(self, worker: str, g: Slice) -> None:
         """`g` holds `worker` now."""
         self._of.setdefault(worker, {})[g.id] = g
@@ -78,6 +83,15 @@ class Holders:
             held.pop(g.id, None)
             if not held:
                 del self._of[worker]
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What the first `counted` bindings of a local queue take, loads included, and the workers that they load."""
+
+    counted: int = 0
+    ns: int = 0
+    coming: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -110,6 +124,7 @@ class Slice:
     waiting: list[Bound] = field(default_factory=list)  # in the order they were bound: the local queue
     bound: dict[str, Bound] = field(default_factory=dict)  # all that have not ended, passed ones too
     busy_ns: int = 0  # turns so far
+    backlog: Backlog = field(default_factory=Backlog)  # begun anew when the queue is not only longer, or memory changed
     _foreseen: list[_Foreseen] = field(default_factory=list)
 
     @property
@@ -135,13 +150,7 @@ class Slice:
         `beside_loads` leaves out what still loads: when a worker that is there could have its turn.
         """
         coming = self._coming() if beside_loads else frozenset()
-        at = now_ns
-        run = self.running
-        if run is not None:
-            end = run.started_ns + run.turn_ns
-            if end < now_ns:  # an overrun: what has run beyond the estimate counts again
-                end = now_ns + (now_ns - end) if self.tuning.raise_overruns else now_ns
-            at = end
+        at, run = self.turn_until(now_ns), self.running
         for b in self.waiting:
             if b.request.worker in coming:
                 continue
@@ -154,6 +163,15 @@ class Slice:
             elif now_ns < b.due_ns:
                 at = max(at, b.ready_ns) + b.turn_ns if run is not None else max(at, b.due_ns)
         return at
+
+    def turn_until(self, now_ns: int) -> int:
+        """When the turn that runs here should end; `now_ns` if none runs."""
+        if self.running is None:
+            return now_ns
+        end = self.running.started_ns + self.running.turn_ns
+        if end < now_ns:  # an overrun: what has run beyond the estimate counts again
+            return now_ns + (now_ns - end) if self.tuning.raise_overruns else now_ns
+        return end
 
     def remaining(self, now_ns: int, beside_loads: bool = False) -> int:
         """Nanoseconds until `free_at`."""
@@ -258,7 +276,7 @@ class Slice:
         for worker in reported:
             if worker not in self.held:
                 self.holders.add(worker, self)
-        self.held = reported
+        self.held, self.backlog = reported, Backlog()
         self.used_bytes = sum(reported.values())
 
     def clear(self) -> None:
@@ -274,6 +292,7 @@ class Slice:
 
     def _hold(self, worker: str, held_bytes: int) -> None:
         self._drop(worker)
+        self.backlog = Backlog()
         self.held[worker] = held_bytes
         self.used_bytes += held_bytes
         self.holders.add(worker, self)
@@ -281,5 +300,6 @@ class Slice:
     def _drop(self, worker: str) -> None:
         held_bytes = self.held.pop(worker, None)
         if held_bytes is not None:
+            self.backlog = Backlog()
             self.used_bytes -= held_bytes
             self.holders.discard(worker, self)

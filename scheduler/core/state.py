@@ -5,7 +5,7 @@ from __future__ import annotations
 from proto.types.slices import SHARED_POOL
 from scheduler.core.estimates import Estimates
 from scheduler.core.requests import GlobalQueue, Request
-from scheduler.core.slices import Holders, Slice
+from scheduler.core.slices import Backlog, Holders, Slice
 from scheduler.core.tuning import Tuning
 
 
@@ -20,6 +20,26 @@ class State:
         self.slices: list[Slice] = []
         self.by_id: dict[str, Slice] = {}
         self.holders = Holders()
+        self.by_size: list[list[Slice]] = []  # as `slices`, by GPCs, fewest first
+        self._empty: dict[str, Slice] = {}  # slices that have nothing to do
+        self._only_empty_idle = not tuning.gaps and not tuning.ahead_limit_ns
+
+    # ------------------------------------------------------------------ what others change
+
+    def regroup(self) -> None:
+        """Slices came, went or moved."""
+        sizes = sorted({g.spec.gpcs for g in self.slices})
+        self.by_size = [[g for g in self.slices if g.spec.gpcs == size] for size in sizes]
+        self._empty = {g.id: g for g in self.slices if g.running is None and not g.waiting}
+
+    def occupied(self, g: Slice, *, longer: bool = False) -> None:
+        """What runs or waits on `g` is not what it was; `longer`: one more waits and nothing else changed."""
+        if not longer:
+            g.backlog = Backlog()
+        if g.running is not None or g.waiting:
+            self._empty.pop(g.id, None)
+        elif g.id in self.by_id:
+            self._empty[g.id] = g
 
     # ------------------------------------------------------------------ who may go where
 
@@ -41,6 +61,12 @@ class State:
         return any(g.open and g.id not in r.avoid and self.serves(g, r.worker) and self.fits(g, r) for g in self.slices)
 
     # ------------------------------------------------------------------ idle and busy
+
+    def maybe_idle(self) -> list[Slice]:
+        """All slices that can count as idle for somebody, lowest index first."""
+        if not self._only_empty_idle:
+            return self.slices
+        return sorted(self._empty.values(), key=lambda g: g.index)
 
     def idle(self, g: Slice, r: Request) -> bool:
         """Whether `g` counts as idle for `r`: nothing to do, or (live) nothing once r's first call would come."""
@@ -73,7 +99,7 @@ class State:
     def any_idle(self) -> bool:
         """Whether some slice may count as idle for somebody."""
         limit, overlap, now = self.tuning.ahead_limit_ns, self.tuning.overlap_load, self.now_ns
-        for g in self.slices:
+        for g in self.maybe_idle():
             if not g.open:
                 continue
             if g.running is None and not g.waiting:
@@ -86,14 +112,14 @@ class State:
 
     def any_idle_for(self, r: Request) -> bool:
         """Whether some slice counts as idle for `r`, though it may not fit there."""
-        return any(self.idle(g, r) for g in self.slices)
+        return any(self.idle(g, r) for g in self.maybe_idle())
 
     def first_hit(self) -> tuple[Request, Slice] | None:
         """The oldest request whose worker is on an idle slice, and that slice: soonest free, lowest index."""
         best: tuple[Request, Slice] | None = None
         rank: tuple[tuple[int, int], int, int] | None = None
         waiting = self.queue.workers
-        for g in self.slices:
+        for g in self.maybe_idle():
             if not g.open:
                 continue
             occupied = g.running is not None or bool(g.waiting)
@@ -117,7 +143,8 @@ class State:
 
     def roomiest_idle(self, r: Request) -> Slice | None:
         """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""
-        fitting = [(max(0, self.remaining(g, r.worker)), g) for g in self.slices if self.idle(g, r) and self.fits(g, r)]
+        idle = [g for g in self.maybe_idle() if self.idle(g, r) and self.fits(g, r)]
+        fitting = [(max(0, self.remaining(g, r.worker)), g) for g in idle]
         soonest = min((left for left, _ in fitting), default=0)
         soon = [g for left, g in fitting if left == soonest]
         most = max((g.free_bytes for g in soon), default=0)
@@ -140,14 +167,23 @@ class State:
         if self.tuning.gaps:
             wait_ns = self.remaining(g, r.worker) if r.worker in g.held else self._turns_left(g)
             return max(0, wait_ns), max(0, self.ready_ns(g, r) - max(0, wait_ns)) + turn_ns
-        wait_ns, coming = g.remaining(self.now_ns), set()
-        for b in g.waiting:  # their turns are in `remaining`
-            worker = b.request.worker
-            if worker not in g.held and worker not in coming:
-                coming.add(worker)
-                wait_ns += self.estimates.load_ns(worker)
-        here = r.worker in g.held or r.worker in coming
+        backlog = self._backlog(g)
+        here = r.worker in g.held or r.worker in backlog.coming
+        wait_ns = g.turn_until(self.now_ns) - self.now_ns + backlog.ns
         return wait_ns, turn_ns if here else turn_ns + self.estimates.load_ns(r.worker)
+
+    def _backlog(self, g: Slice) -> Backlog:
+        """The walk of `g`'s queue, taken up where it ended if only more has come since."""
+        backlog = g.backlog
+        while backlog.counted < len(g.waiting):
+            b = g.waiting[backlog.counted]
+            worker = b.request.worker
+            backlog.counted += 1
+            backlog.ns += b.turn_ns
+            if worker not in g.held and worker not in backlog.coming:
+                backlog.coming.add(worker)
+                backlog.ns += self.estimates.load_ns(worker)
+        return backlog
 
     def _turns_left(self, g: Slice) -> int:
         return g.remaining(self.now_ns, self.tuning.overlap_load)

@@ -107,3 +107,4 @@ class Topology:
         self._state.slices.sort(key=lambda g: (g.spec.node, g.spec.index))
         for index, g in enumerate(self._state.slices):
             g.index = index
+        self._state.regroup()

@@ -34,9 +34,9 @@ class Elsa(Policy):
     def decide(self, state: State) -> Decision | None:
         """Bind the oldest request that may go anywhere: at its arrival, unless every slice is closed or full."""
         for r in state.queue:
-            times = [(g, *state.wait_and_service(g, r)) for g in state.slices if self._takes(state, g, r)]
-            if times:
-                return self._choose(state, r, times)
+            decision = self._place(state, r)
+            if decision is not None:
+                return decision
         return None
 
     @staticmethod
@@ -44,15 +44,23 @@ class Elsa(Policy):
         full = state.tuning.local_limit and len(g.waiting) >= state.tuning.local_limit
         return not full and state.may(g, r) and state.fits(g, r)
 
-    def _choose(self, state: State, r: Request, times: list[tuple[Slice, int, int]]) -> Decision:
-        """Algorithm 2; `times` are (p, T_wait(p), T_est(p, new))."""
-        for p, t_wait, t_est in sorted(times, key=lambda t: (t[0].spec.gpcs, t[1], t[0].index)):  # lines 2-9
-            slack_ns = self.slack(state, r, t_wait, t_est)
-            if slack_ns > 0:
-                left = "it has no SLA" if not r.sla_ns else f"its slack there is {_s(slack_ns)}"
-                return self._bind(r, p, f"{p.id} is the smallest slice that will do: {left}")
-        p, t_wait, t_est = min(times, key=lambda t: (t[1] + t[2], t[0].spec.gpcs, t[0].index))  # lines 10-21
-        return self._bind(r, p, f"no slice meets its SLA; {p.id} is done first, in {_s(t_wait + t_est)}")
+    def _place(self, state: State, r: Request) -> Decision | None:
+        """Algorithm 2."""
+        soonest: tuple[int, int, int, Slice] | None = None  # T_wait + T_est, GPCs, index
+        for partitions in state.by_size:  # lines 2-9: smallest first, of one size those with the shortest T_wait
+            times = [(*state.wait_and_service(p, r), p) for p in partitions if self._takes(state, p, r)]
+            for t_wait, t_est, p in sorted(times, key=lambda t: (t[0], t[2].index)):
+                slack_ns = self.slack(state, r, t_wait, t_est)
+                if slack_ns > 0:
+                    left = "it has no SLA" if not r.sla_ns else f"its slack there is {_s(slack_ns)}"
+                    return self._bind(r, p, f"{p.id} is the smallest slice that will do: {left}")
+                rank = (t_wait + t_est, p.spec.gpcs, p.index, p)
+                if soonest is None or rank[:3] < soonest[:3]:
+                    soonest = rank
+        if soonest is None:
+            return None
+        total_ns, _, _, p = soonest  # lines 10-21
+        return self._bind(r, p, f"no slice meets its SLA; {p.id} is done first, in {_s(total_ns)}")
 
     def slack(self, state: State, r: Request, t_wait: int, t_est: int) -> float:
         """Equation 2 in whole nanoseconds, less what a request sent a second time has waited before."""

@@ -19,7 +19,7 @@ class LoadBalancing(Policy):
         r = state.queue.head
         if r is None:
             return None
-        for g in state.slices:
+        for g in state.maybe_idle():
             if state.idle(g, r) and state.fits(g, r):
                 return Decision(r, g, f"head of the queue to {g.id}, the first idle slice")
         return None

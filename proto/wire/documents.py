@@ -61,11 +61,11 @@ def parse_document(text: str) -> Any:
     A key that stands twice is an error, `"1"` beside `1` too. Keys that are numbers stay numbers.
     """
     try:
-        if text.lstrip()[:1] in ("{", "["):
+        if text.lstrip()[:1] in ("{", "[", '"'):
             try:
                 return json.loads(text, object_pairs_hook=_pairs)
             except json.JSONDecodeError:
-                pass  # YAML's flow style begins with the same letters
+                pass  # YAML may begin with the same letters
         yaml = YAML(typ="safe", pure=True)
         yaml.Resolver, yaml.max_depth = _CoreResolver, _MAX_DEPTH
         node = yaml.compose(text)

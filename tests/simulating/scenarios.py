@@ -76,7 +76,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
         models[name] = {"memory_gb": memory, "load_s": draw(_SECONDS), "infer_s": rule}
     requests = []
     for i in range(draw(st.integers(0, 25))):
-        r: dict[str, Any] = {"id": f"r{i}", "at_s": draw(st.sampled_from([0, 0.1, 0.2, 0.5, 1, 2, 3, 4.2, 7]))}
+        at_s = draw(st.sampled_from([0, 0.1, 0.5, 1, 2, 4.2]) | st.integers(0, 90).map(lambda tenths: tenths / 10))
+        r: dict[str, Any] = {"id": f"r{i}", "at_s": at_s}
         r["model"] = draw(st.sampled_from(sorted(models)))
         if draw(st.booleans()):
             r["batch"] = draw(st.integers(1, 10))

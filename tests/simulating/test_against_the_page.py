@@ -15,7 +15,7 @@ from tests.simulating.scenarios import documents, run
 
 
 @given(documents())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_two_simulators_agree(doc: dict[str, Any]) -> None:
     ours, theirs = run(doc), Reference(doc).run()
     assert ours["policy"] == theirs["policy"]
@@ -27,7 +27,7 @@ def test_two_simulators_agree(doc: dict[str, Any]) -> None:
 
 
 @given(documents())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_holds_at_every_moment(doc: dict[str, Any]) -> None:
     given_ = scenario(doc)
     engine = Engine(given_, policy_of(given_.policy))
@@ -52,6 +52,6 @@ def test_what_holds_at_every_moment(doc: dict[str, Any]) -> None:
 
 
 @given(documents())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_same_input_gives_the_same_document(doc: dict[str, Any]) -> None:
     assert run(doc) == run(doc)

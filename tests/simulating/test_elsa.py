@@ -105,6 +105,21 @@ def test_a_load_counts_once_in_the_walk_of_a_queue_and_never_while_the_model_is_
     ]  # fmt: skip
 
 
+def test_a_running_request_that_found_its_model_loaded_by_the_one_before_it_counts_no_load() -> None:
+    models = {"a": (1, 10, 1), "b": (1, 10, 1)}
+    # The second b is bound to g0 before the model is there, and starts at 22, when it is.
+    # At 22.5 half a second of it is left, and no load: 0.5 + 1 on g0 against 1 + 10 on g1, with an SLA of 2.
+    two = small([(1, 9), (2, 9)], models, (0, "a", 99), (1, "b", 99), (2, "b", 99), (22.5, "a", 2))
+    assert rows(run(two, ELSA))[3] == ("g0", 23, 24, True)
+
+
+def test_an_sla_that_rounds_to_nothing_is_an_sla() -> None:
+    doc = sized([1, 7], {1: 40, 7: 10}, (0, 1e-8), (0, None))
+    result = run(doc)
+    assert where(result) == ["g1", "g0"]
+    assert result["summary"]["sla_violation_ratio"] == 1.0
+
+
 def test_the_requests_own_load_is_in_its_time_not_in_the_wait() -> None:
     models = {"a": (1, 10, 1), "b": (1, 3, 4)}
     # g0 holds a. SLA 5 for a at 20: slack 4 on g0, which holds it; on g1, first by nothing but its index, 5 - 11.

@@ -54,6 +54,11 @@ def test_of_several_busy_holders_the_one_that_is_done_first_takes_it() -> None:
     assert result[6] == ("g1", 26, 31, True)
 
 
+def test_of_busy_holders_that_are_done_together_the_lowest_index() -> None:
+    models = {"a": (1, 10, 5)}
+    assert rows(run(small([(1, 1), (1, 1), (1, 1)], models, (0, "a"), (0, "a"), (11, "a"))))[2] == ("g0", 15, 20, True)
+
+
 def test_what_waits_in_a_local_queue_counts() -> None:
     models = {"a": (1, 10, 5)}
     asked = [(0, "a"), (11, "a"), (12, "a")]

@@ -1,7 +1,9 @@
 """The etcd server that `slicewise up` and the tests start: where it is and how it is told to run.
 
 It listens on loopback, keeps its file small (a slice's status is written up to five times a second),
-and wants a password: `datastore.administration` sees to that. Nothing here imports gRPC.
+and wants a password: `datastore.administration` sees to that. What members say to each other needs no password, and
+whoever may speak to that port may write: a single etcd has it on a Unix socket in a folder that is closed to others.
+Nothing here imports gRPC.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ ROOT_USER = "root"
 USER = "slicewise"
 
 QUOTA_BYTES = 256 * 1024 * 1024  # the platform's own state is a few megabytes; writes stop before a disk fills
+_PEER_SOCKET = "localhost:2380"  # a file in the working directory: etcd takes no path here
 # Passwords are 256 random bits: bcrypt's slowness protects nothing here and would cost each start 70 ms a service.
 _BCRYPT_COST = 4
 
@@ -35,9 +38,12 @@ def binary() -> Path:
     return Path(on_path)
 
 
-def command(data_dir: Path, client_port: int, peer_port: int, quota_bytes: int = QUOTA_BYTES) -> list[str]:
-    """The command line of a single etcd on loopback; logs go to stderr."""
-    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+def command(data_dir: Path, client_port: int, quota_bytes: int = QUOTA_BYTES) -> list[str]:
+    """The command line of a single etcd on loopback; logs go to stderr.
+
+    It is to be started in a folder of its own that only its user may enter: there it makes the peers' socket.
+    """
+    client, peer = f"http://127.0.0.1:{client_port}", f"unix://{_PEER_SOCKET}"
     flags = {
         "name": "default",
         "data-dir": str(data_dir),

@@ -34,14 +34,15 @@ def _stopped(stat: Path) -> bool:
 class Etcd:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._client, self._peer = free_ports(2)
+        (self._client,) = free_ports(1)
         self.address = f"127.0.0.1:{self._client}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with open(self._folder / "etcd.log", "ab") as log:
             self._process = subprocess.Popen(
-                server.command(self._folder / "data", self._client, self._peer),
+                server.command(self._folder / "data", self._client),
+                cwd=self._folder,
                 env=server.environment(),
                 stdout=log,
                 stderr=log,

@@ -141,7 +141,8 @@ class Place:
         """Where other functions' bundles, sockets and logs lie, and the data door."""
         settings = self.stage.settings
         door = [os.path.dirname(settings.door_path)] if settings.door_path else []
-        return [str(settings.images_dir), str(settings.state_dir), str(self.stage.run_dir), *door]
+        own = [settings.images_dir, settings.state_dir, self.stage.run_dir]
+        return [str(folder) for folder in [*settings.hide, *own, *door]]
 
     def _interpreter(self) -> list[str]:
         """Where Python finds what is imported later."""

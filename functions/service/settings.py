@@ -22,8 +22,9 @@ class Settings(ServiceSettings):
     backoff_first_s: float = Field(0.5, gt=0)
     backoff_limit_s: float = Field(30.0, gt=0)
     log_bytes: int = Field(8 * 1024 * 1024, ge=4096)  # of one replica, both files together
+    hide: list[Path] = Field(default_factory=list)  # folders of which functions see nothing but what is theirs
     tmp_bytes: int = Field(1024 * 1024 * 1024, ge=1024 * 1024)  # of a replica's /tmp, which lies in memory
-    max_processes: int = Field(1024, ge=64)  # of a replica, threads counted
+    max_processes: int = Field(512, ge=64)  # of a replica, threads counted
     memory_bytes: int = Field(0, ge=0)  # of a replica whose function names no memory limit; 0: all there is
     usage_interval_s: float = Field(5.0, gt=0)
     report_calls: bool = False  # brokers tell at /_/calls what models were called for, as `slicewise check` wants it

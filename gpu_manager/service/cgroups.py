@@ -20,7 +20,7 @@ from proto.wire.control_groups import Home
 
 _log = logging.getLogger(__name__)
 
-MAX_PROCESSES = 512  # threads count: torch starts one a core, compilers of models a few processes
+MAX_PROCESSES = 256  # threads count: torch starts one a core, compilers of models a few processes
 SPARE_BYTES = 1 << 20  # page tables and what else the kernel counts beside pages
 REMOVE_TRIES = 50
 REMOVE_EVERY_S = 0.02

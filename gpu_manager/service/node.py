@@ -55,7 +55,8 @@ class Node:
         self.fence = Fence()
         self.store = Store(settings.state_dir / "models", self._store_changed)
         # Where other functions' bundles and packages lie, and the sockets of the platform.
-        hide = [settings.door_path.parent, settings.state_dir, *([settings.images_dir] if settings.images_dir else [])]
+        hide = [*settings.hide, settings.door_path.parent, settings.state_dir]
+        hide += [settings.images_dir] if settings.images_dir else []
         self.zygotes = Zygotes(settings.zygotes, not any(device.cuda for device in devices.slices()), hide)
         self.cgroups = cgroups.find(settings.node)
         if self.cgroups.base is None and any(device.spec.kind == "cpu" for device in devices.slices()):

@@ -34,6 +34,8 @@ class GpuManagerSettings(ServiceSettings):
     """Where environments lie; the workers' sys.path comes from there."""
     zygotes: list[str] = Field(default_factory=lambda: [sys.executable], min_length=1)
     """Python interpreters that workers are forked from, each with a torch."""
+    hide: list[Path] = Field(default_factory=list)
+    """Folders of which workers see nothing but what they are given, beside those above."""
     zygotes_at_start: bool = True
     """Start zygotes at once; false: at the first load."""
     max_payload_bytes: int = Field(default=256 << 20, gt=0)

@@ -69,6 +69,7 @@ class Store:
         self._arriving: dict[tuple[str, str], asyncio.Lock] = {}
         self._numbers = 0
         root.mkdir(parents=True, exist_ok=True)
+        root.chmod(0o700)  # a worker is given its own package as a descriptor; nobody else opens one
         self._read()
 
     def _read(self) -> None:

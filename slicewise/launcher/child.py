@@ -138,7 +138,8 @@ class Child:
 
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            return Program(self.service.command, log, heard if self.service.prints_ready else None)
+            on_line = heard if self.service.prints_ready else None
+            return Program(self.service.command, log, on_line, self.service.folder)
         finally:
             os.close(log)
 

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 _CHUNK = 64 * 1024
 _MAX_LINE = 64 * 1024
@@ -38,7 +39,13 @@ class Program:
     that a full pipe never blocks the program.
     """
 
-    def __init__(self, command: Sequence[str], log_fd: int, on_line: Callable[[bytes], bool] | None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log_fd: int,
+        on_line: Callable[[bytes], bool] | None,
+        folder: Path | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_line = on_line
         self._line = b""
@@ -49,6 +56,7 @@ class Program:
             stdout=subprocess.PIPE if on_line else log_fd,
             stderr=log_fd,
             start_new_session=True,
+            cwd=folder,
             preexec_fn=_tie(os.getpid()),
         )
         self.pid = self._popen.pid

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from datastore import server
@@ -30,11 +31,12 @@ class Service:
     after: tuple[str, ...] = ()
     stop_rank: int = 0
     prints_ready: bool = True
+    folder: Path | None = None  # where it runs; None: where the launcher does
 
 
 def port_names(settings: UpSettings) -> list[str]:
     """The addresses that a platform needs besides the gateway's own."""
-    names = ["etcd", "etcd-peer", "scheduler", "scheduler-metrics", "cache_manager", "cache_manager-metrics"]
+    names = ["etcd", "scheduler", "scheduler-metrics", "cache_manager", "cache_manager-metrics"]
     for node in settings.nodes:
         names += [f"gpu_manager-{node}", f"gpu_manager-{node}-metrics", f"host-{node}"]
     return names
@@ -44,9 +46,10 @@ def plan(layout: Layout, settings: UpSettings, ports: Mapping[str, int]) -> list
     """Every process of the platform, with its configuration file written and its folder made."""
     etcd = Service(
         ETCD,
-        tuple(server.command(layout.etcd, ports["etcd"], ports["etcd-peer"])),
+        tuple(server.command(layout.etcd, ports["etcd"])),
         stop_rank=3,
         prints_ready=False,
+        folder=layout.etcd,
     )
     scheduler, cache_manager = _at(ports["scheduler"]), _at(ports["cache_manager"])
     writer = _Writer(layout, settings, ports)
@@ -57,7 +60,8 @@ def plan(layout: Layout, settings: UpSettings, ports: Mapping[str, int]) -> list
     ]
     for node in settings.nodes:
         door = str(layout.run / f"door-{node}.sock")
-        common = {"node": node, "door_path": door, "images_dir": str(layout.images), "scheduler": scheduler}
+        common: dict[str, Any] = {"node": node, "door_path": door, "images_dir": str(layout.images)}
+        common |= {"scheduler": scheduler, "hide": [str(layout.root)]}
         devices: dict[str, Any] = {"slices": settings.slices} if settings.slices else {}
         if settings.emulate:
             devices = {"emulate": str(settings.emulate.absolute()), "time_scale": settings.time_scale}

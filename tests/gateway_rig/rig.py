@@ -85,11 +85,12 @@ class Rig:
         self.metrics = ""
 
     def start(self) -> None:
-        client, peer = free_port(), free_port()
+        client = free_port()
         self.etcd_address = f"127.0.0.1:{client}"
         with open(self.folder / "etcd.log", "ab") as log:
-            command = etcd_server.command(self.folder / "etcd", client, peer)
-            self._etcd = subprocess.Popen(command, env=etcd_server.environment(), stdout=log, stderr=log)
+            command = etcd_server.command(self.folder / "etcd", client)
+            environment = etcd_server.environment()
+            self._etcd = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
         self.host.start()
         if self.hosts > 1:
             self.second.start()

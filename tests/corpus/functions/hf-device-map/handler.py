@@ -15,4 +15,4 @@ def handle(event, context):
     with torch.no_grad():
         logits = model(**inputs).logits
     label = model.config.id2label[logits.argmax().item()]
-    return {"label": label, "score": torch.softmax(logits, dim=-1).max().item(), "device": device.type}
+    return {"label": label, "score": torch.softmax(logits, dim=-1).max().item()}

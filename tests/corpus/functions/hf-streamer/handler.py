@@ -14,7 +14,7 @@ model = AutoModelForCausalLM.from_pretrained(path).to(device)
 
 def stream(prompt):
     inputs = tokenizer([prompt], return_tensors="pt").to(device)
-    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=10)
+    streamer = TextIteratorStreamer(tokenizer, skip_prompt=True, timeout=100)
     options = dict(inputs, streamer=streamer, max_new_tokens=10, min_new_tokens=10, do_sample=False)
     thread = Thread(target=model.generate, kwargs=options)
     thread.start()

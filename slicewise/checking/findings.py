@@ -155,6 +155,10 @@ def _worth_knowing(trial: Trial) -> list[Finding]:
         found.append(Finding("interposition", text, advice.KERAS, fails=False))
     if trial.why or not trial.report:
         return found
+    if trial.local.why and not trial.local.answers:
+        found.append(
+            Finding("output", f"Its answers were not compared with a local run: {trial.local.why}.", fails=False)
+        )
     if trial.remark and trial.report.get("greeted"):
         found.append(Finding("interposition", trial.remark, fails=False))
     models = trial.report.get("models", ())

@@ -34,8 +34,9 @@ def loaded(platform: PrivatePlatform, name: str) -> int:
 def look(platform: PrivatePlatform, name: str, loaded_bytes: int, settle_s: float) -> Memory:
     """Ask the GPU manager once it has measured what the last call left; `settle_s` is how long that may take."""
     deadline = time.monotonic() + settle_s
-    peak, how, held = 0, "", loaded_bytes
+    held = loaded_bytes
     while True:
+        peak, how = 0, ""  # the last word counts: before it has been measured, a worker is charged what it may need
         held = held or loaded(platform, name)
         status = platform.node_status()
         for worker in (worker for item in status["slices"] for worker in item["workers"]):

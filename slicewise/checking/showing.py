@@ -88,8 +88,8 @@ def _outputs(out: Console, outputs: dict[str, Any]) -> None:
         out.print(f"outputs  the same as in a local run ({count} {'call' if count == 1 else 'calls'})")
     elif outputs["difference"]:
         out.print(f"outputs  {escape(outputs['difference'])}")
-    if outputs["local_run"]:
-        out.print(f"         local run: {escape(outputs['local_run'])}")
+    elif outputs["local_run"]:
+        out.print(f"outputs  not compared; local run: {escape(outputs['local_run'])}")
 
 
 def _seconds(out: Console, seconds: dict[str, Any]) -> None:

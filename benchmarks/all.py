@@ -15,6 +15,7 @@ BENCHMARKS = (
     "common_work",
     "probes",
     "footprint",
+    "interposition",
 )
 
 

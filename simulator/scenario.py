@@ -17,6 +17,7 @@ from proto.wire.documents import read_document
 from proto.wire.fields import bad
 from scheduler.core.policies.base import Policy
 from scheduler.core.policies.registry import make_policy
+from simulator.arrivals import drawn_requests
 from simulator.curves import Curve, curve
 from simulator.requests import Asked, asked
 from simulator.traces import read_trace
@@ -82,12 +83,13 @@ def scenario(document: Any, folder: Path = Path()) -> Scenario:
     models = {
         name: _model(name, item) for name, item in fields.named(top["models"], "models", "models").items()
     }  # fmt: skip
+    seed = fields.whole(top.get("seed", 0), "seed", least=0)
     made = Scenario(
         slices=_slices(top["slices"]),
         models=models,
-        requests=_requests(top["requests"], folder, models),
+        requests=_requests(top["requests"], folder, models, seed),
         policy=policy,
-        seed=fields.whole(top.get("seed", 0), "seed", least=0),
+        seed=seed,
         noise_sigma=float(fields.number(top.get("noise_sigma", 0.0), "noise_sigma", least=0)),
         preloaded=fields.boolean(top.get("preloaded", False), "preloaded"),
     )
@@ -140,14 +142,17 @@ def _memory(value: Any, field: str) -> int:
     return fields.size_bytes(fields.number(value, field, above=0), field)
 
 
-def _requests(value: Any, folder: Path, models: Mapping[str, ModelOf]) -> tuple[Asked, ...]:
+def _requests(value: Any, folder: Path, models: Mapping[str, ModelOf], seed: int) -> tuple[Asked, ...]:
     if isinstance(value, dict):
-        given = fields.table(value, "requests", ("trace",))
-        rows = read_trace(folder / fields.text(given["trace"], "requests.trace"))
+        trace = fields.table(value, "requests", ("trace",))["trace"]
+        if isinstance(trace, dict):
+            rows = drawn_requests(trace, models, seed)
+        else:
+            rows = read_trace(folder / fields.text(trace, "requests.trace"))
     elif isinstance(value, list):
         rows = [(f"requests[{index}]", item) for index, item in enumerate(value)]
     else:
-        raise bad("requests", "must be a list of requests, or {trace: FILE}")
+        raise bad("requests", "must be a list of requests, {trace: FILE} or {trace: {rate_rps, ...}}")
     made: list[Asked] = []
     seen: set[str] = set()
     for field, item in rows:
@@ -170,6 +175,6 @@ def _check_homes(made: Scenario) -> None:
         sizes = sorted({g.gpcs for g in homes})
         for size in sizes:
             model.infer.check_size(size)
-        for r in (r for r in made.requests if r.model == model.name):
+        for batch in sorted({r.batch for r in made.requests if r.model == model.name}):
             for size in sizes:
-                model.infer.ns(size, r.batch)  # says what is missing
+                model.infer.ns(size, batch)  # says what is missing

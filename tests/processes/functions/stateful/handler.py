@@ -1,6 +1,6 @@
 """Two models that remember what they were called with: in a buffer, and in an attribute.
 
-A request is a stream: its numbers are fed one by one, and it waits between them for the other one's files.
+A request is a stream: its numbers are fed one by one. After the first it may wait until another has begun.
 """
 
 import json
@@ -43,15 +43,15 @@ models = {
 
 def handle(event, context):
     asked = json.loads(event.body)
+    if asked.get("begun"):
+        with open(asked["begun"], "w"):
+            pass
     told = []
-    for step, number in enumerate(asked["numbers"]):
+    for number in asked["numbers"]:
         told.append(models[asked["model"]](torch.tensor([number])).item())
-        if asked.get("mine"):
-            with open(asked["mine"] + str(step), "w"):
-                pass
-            deadline = time.monotonic() + 60
-            while not os.path.exists(asked["other"] + str(step)):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(asked["other"])
-                time.sleep(0.005)
+        deadline = time.monotonic() + 25
+        while asked.get("until") and not os.path.exists(asked["until"]):
+            if time.monotonic() > deadline:
+                raise TimeoutError(asked["until"])
+            time.sleep(0.005)
     return {"statusCode": 200, "body": told}

@@ -46,7 +46,7 @@ def decode(data: bytes) -> Header:
     """Bytes to header; raises FrameError when they are not one JSON object."""
     try:
         header = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # brackets in brackets, a hundred thousand deep
         raise FrameError("the peer sent a frame whose header is not JSON") from error
     if not isinstance(header, dict):
         raise FrameError("the peer sent a frame whose header is not a JSON object")

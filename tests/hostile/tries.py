@@ -267,10 +267,10 @@ def fetch(port: int, method: str, path: str, body: str, headers: dict[str, str])
 
 
 def interfaces() -> list[str]:
-    """Network interfaces that are up, and routes."""
-    import os
+    """Network interfaces beside loopback, and routes."""
+    import socket
 
-    names = sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []
+    names = [name for _, name in socket.if_nameindex()]
     with open("/proc/net/route") as file:
         routes = file.read().splitlines()[1:]
     return [name for name in names if name != "lo"] + routes
@@ -293,3 +293,39 @@ def listed(folder: str) -> list[str]:
     import os
 
     return sorted(os.listdir(folder))
+
+
+def squat(ports: list[int]) -> list[int]:
+    """Take ports and answer whatever comes there, until `leave_ports`; those that it got."""
+    import builtins
+    import http.server
+    import threading
+
+    class Squatter(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"squatter")
+
+        do_GET = do_POST
+
+    servers = []
+    for port in ports:
+        try:
+            servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", port), Squatter))
+        except OSError:
+            continue
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+    builtins.squatters = servers  # type: ignore[attr-defined]
+    return [server.server_address[1] for server in servers]
+
+
+def leave_ports() -> list[int]:
+    """Give them back."""
+    import builtins
+
+    servers = builtins.squatters  # type: ignore[attr-defined]
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+    return [server.server_address[1] for server in servers]

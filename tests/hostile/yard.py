@@ -127,6 +127,11 @@ class Yard:
         """Files and folders of the state folder."""
         return [str(path) for pattern in patterns for path in self.platform.state_dir.glob(pattern)]
 
+    def run_folder(self, uid: int) -> str:
+        """The name of the folder of a function's replica, in which its sockets are."""
+        found = [path for path in self.platform.state_dir.glob("nodes/*/host/r/*/run") if path.stat().st_uid == uid]
+        return found[0].parent.name
+
     def status(self) -> dict[str, Any]:
         """The GPU manager's own word."""
         token = Path(self.state("keys", "cli.token")).read_text().strip()

@@ -97,7 +97,7 @@ async def test_closing_closes_unread_descriptors(pair: tuple[socket.socket, sock
     assert open_fds() <= before
 
 
-@pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff\xfe"])
+@pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff\xfe", b"[" * 100_000])
 async def test_what_is_no_frame_ends_the_connection(pair: tuple[socket.socket, socket.socket], data: bytes) -> None:
     left, right = pair
     theirs = frames.FrameConnection(right)

@@ -50,7 +50,7 @@ async def _serve(order: BrokerOrder, control_socket: socket.socket) -> int:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((order.address, 0))
-    upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port)
+    upstream = Upstream(order.upstream_socket, order.upstream_host, order.upstream_port, order.uid)
     report = CallReport() if order.gpu and order.report_calls else None
     runtime, invocations = await _gpu_side(order, report) if order.gpu else (None, None)
     broker = Broker(order, upstream, invocations, report)

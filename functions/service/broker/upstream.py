@@ -19,11 +19,16 @@ class NotServing(Exception):
 
 
 class Upstream:
-    """Connections to one function. Make it inside the event loop."""
+    """Connections to one function. Make it inside the event loop.
 
-    def __init__(self, socket_path: str, host: str, port: int) -> None:
+    A port of its own may be taken by somebody else before its server has it: whoever listens there must be the
+    function's user, unless that is 0.
+    """
+
+    def __init__(self, socket_path: str, host: str, port: int, uid: int) -> None:
         self._address = socket_path or f"{host}:{port}"
-        self._pool = Pool(math.inf if socket_path else FOREIGN_IDLE_S)
+        self._uid = uid
+        self._pool = Pool(math.inf if socket_path else FOREIGN_IDLE_S, owner=uid)
         self.host = b"function" if socket_path else self._address.encode()
 
     async def send(self, head: bytes, body: bytes | AsyncIterator[bytes], chunked: bool, head_only: bool) -> Answer:
@@ -34,7 +39,7 @@ class Upstream:
         """Whether somebody listens and, with a path, answers there with success; raises NotServing if not."""
         try:
             if not path:
-                (await connect(self._address)).close()
+                (await connect(self._address, self._uid)).close()
                 return
             async with asyncio.timeout(PROBE_S):
                 head = request_head(b"GET", path.encode(), [(b"host", b"function")])

@@ -74,7 +74,7 @@ class Session:
             frames.close_fds(fds)
             reply(failed(error, repeatable=error.code in REPEATABLE), [])
             return
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             frames.close_fds(fds)
             text = f"The request is not as it should be: {type(error).__name__} {error}."
             reply(failed(SlicewiseError("bad_request", text)), [])
@@ -186,7 +186,7 @@ def parse_header(text: str) -> dict[str, Any]:
     """A header that came as text; raises SlicewiseError `bad_request`."""
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SlicewiseError("bad_request", "The request's header is not JSON.") from error
     if not isinstance(header, dict):
         raise SlicewiseError("bad_request", "The request's header is not a JSON object.")

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 
 from proto.types.headers import Headers
+from proto.wire.http import listening
 from proto.wire.http.connection import Connection
 
 CONNECT_TIMEOUT_S = 5.0
@@ -59,12 +60,14 @@ class Pool:
     """Connections by address: host:port, or the path of a Unix socket. Make it inside the event loop.
 
     `idle_s`: a connection idle for longer is not used again; it must be shorter than what the other side keeps.
+    `owner` above 0: whoever listens on a port of this machine must be that user.
     """
 
-    def __init__(self, idle_s: float, max_idle: int = MAX_IDLE) -> None:
+    def __init__(self, idle_s: float, max_idle: int = MAX_IDLE, owner: int = 0) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle_s = idle_s
         self._max_idle = max_idle
+        self._owner = owner
         self._idle: dict[str, deque[Connection]] = {}
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -95,7 +98,7 @@ class Pool:
         `head` comes from `request_head` and says how the body is framed; `chunked` frames one that is iterated.
         The iterator is not begun before a connection stands. Raises Unreachable and Died.
         """
-        connection = self._kept(address) or await connect(address)
+        connection = self._kept(address) or await connect(address, self._owner)
         sending: asyncio.Task[None] | None = None
         try:
             if isinstance(body, bytes):
@@ -154,19 +157,34 @@ class Pool:
         self._sweeper = self._loop.call_later(SWEEP_S, self._sweep) if self._idle else None
 
 
-async def connect(address: str) -> Connection:
-    """A new connection; raises Unreachable."""
+async def connect(address: str, owner: int = 0) -> Connection:
+    """A new connection, `owner` as in Pool; raises Unreachable."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             if address.startswith("/"):
                 return (await loop.create_unix_connection(Connection, address))[1]
             host, _, port = address.rpartition(":")
-            return (await loop.create_connection(Connection, host.strip("[]"), int(port)))[1]
+            transport, connection = await loop.create_connection(Connection, host.strip("[]"), int(port))
+            if owner and not _is_of(transport, owner):
+                connection.close()
+                raise Unreachable(f"port {port} is taken by a process of another user")
+            return connection
     except TimeoutError as error:
         raise Unreachable(f"nobody answered within {CONNECT_TIMEOUT_S:g} s") from error
     except OSError as error:
         raise Unreachable(str(error)) from error
+
+
+def _is_of(transport: asyncio.BaseTransport, owner: int) -> bool:
+    """Whether the other side, if it is on this machine, listens as that user."""
+    here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+    if here[0] != there[0]:
+        return True  # another machine's
+    try:
+        return listening.listener(there) == owner
+    except OSError:
+        return True  # this kernel does not tell
 
 
 def request_head(method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -26,8 +26,8 @@ def corpus(
     platform: Platform, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Corpus]:
     """The cases of the tests that were chosen, on their way."""
-    specs = [getattr(item, "callspec", None) for item in request.session.items]
-    chosen = {id(spec.params["case"]): spec.params["case"] for spec in specs if spec and "case" in spec.params}
+    given = [item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec")]
+    chosen = {case.name: case for case in given if isinstance(case, Case)}
     running = Corpus(platform, chosen.values(), tmp_path_factory.mktemp("corpus"))
     yield running
     running.close()

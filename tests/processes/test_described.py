@@ -1,7 +1,8 @@
-"""What Slicewise cannot interpose is said where a person looks: in `slicewise describe`, and in the log."""
+"""What Slicewise cannot run on a slice is said where a person looks: in `slicewise describe`, and in the log."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -36,3 +37,20 @@ def test_who_imports_tensorflow_is_told_how(platform: Platform, built: Callable[
         assert platform.cli("logs", "tensors").stdout.count(told) == 1
     finally:
         remove(platform, "tensors")
+
+
+def test_a_python_that_no_worker_has_is_refused_with_both_versions(
+    platform: Platform, built: Callable[..., str]
+) -> None:
+    """At its deployment or at its first call; what it must not do is run under another Python."""
+    request = {"service": "minor", "image": built("minor"), "labels": {"com.slicewise.gpu": "true"}}
+    assert platform.system("/system/functions", "POST", request).status == 202
+    try:
+
+        def refused() -> bool:
+            told = platform.call("minor").text + platform.cli("describe", "minor").stdout
+            return "needs Python 3.99" in told and f"has 3.{sys.version_info[1]}/" in told
+
+        platform.wait(refused, "nobody says that the versions differ")
+    finally:
+        remove(platform, "minor")

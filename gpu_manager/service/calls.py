@@ -19,7 +19,7 @@ Reply = Callable[[dict[str, Any], list[int]], None]
 
 @dataclass(slots=True)
 class PendingCall:
-    """One Infer. `fd` is its payload, ours until `drop`."""
+    """One Infer. `fd` is its payload, `stream` the way to its caller's streamers (-1: none), ours until `drop`."""
 
     id: int
     binding: Binding
@@ -29,6 +29,7 @@ class PendingCall:
     batch: int
     fd: int
     reply: Reply
+    stream: int = -1
     result: dict[str, Any] = field(default_factory=dict)
     result_fds: list[int] = field(default_factory=list)
 
@@ -37,6 +38,9 @@ class PendingCall:
         if self.fd >= 0:
             frames.close_fds([self.fd])
             self.fd = -1
+        if self.stream >= 0:
+            frames.close_fds([self.stream])
+            self.stream = -1
         frames.close_fds(self.result_fds)
         self.result_fds = []
 

@@ -72,7 +72,7 @@ class Workers:
             peak = process.cgroup.peak_bytes() if process.cgroup else int(header.get("peak_bytes") or 0)
             self._live.ran(number, header, fds, peak)
 
-        process.request(header, [call.fd], ran)
+        process.request(header, [call.fd] if call.stream < 0 else [call.fd, call.stream], ran)
 
     def limit(self, order: ins.Limit) -> None:
         """From now on a worker may hold so much: the kernel is told at once, the worker with its next call."""

@@ -23,6 +23,7 @@ def main() -> int:
     manager.set_inheritable(False)
     # numpy's OpenBLAS would start threads at import, and a process with threads must not fork.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["KERAS_BACKEND"] = "torch"  # what comes to a worker is a torch module
     from gpu_manager.worker import zygote
 
     zygote.prepare()

@@ -12,6 +12,7 @@ import importlib
 import io
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,6 +91,8 @@ def load(fd: int, digest: str, kind: str, device: torch.device) -> Loaded:
         setattr(sources.module(owner), name, tree.decode(value, []))
     if kind == "torchscript":
         return _load_script(skeleton, manifest, digest, device)
+    if kind == "exported":
+        return _load_exported(skeleton, digest, device)
     return _load_module(fd, start, skeleton, manifest, digest, device)
 
 
@@ -110,6 +113,26 @@ def _load_script(archive: bytes, manifest: dict[str, Any], digest: str, device: 
         return root
 
     return Loaded(digest, "torchscript", build(), mapped_bytes=0, reload=build)
+
+
+def _load_exported(archive: bytes, digest: str, device: torch.device) -> Loaded:
+    def program() -> torch.export.ExportedProgram:
+        loaded = torch.export.load(io.BytesIO(archive))
+        if device.type != "cpu":
+            from torch.export.passes import move_to_device_pass
+
+            loaded = move_to_device_pass(loaded, device)
+        return loaded
+
+    root = program().module()
+    records: list[torch.Tensor] = list(root.parameters())
+    names = [name for name, _ in root.named_parameters()]
+
+    def pristine(index: int) -> torch.Tensor:
+        return program().state_dict[names[index]]
+
+    placed = [(tensor, index) for index, tensor in enumerate(records)]
+    return Loaded(digest, "exported", root, 0, placed, records, pristine)
 
 
 def _load_module(
@@ -139,4 +162,16 @@ def _load_module(
     root = _Skeleton(io.BytesIO(skeleton), records, placed).load()
     if not isinstance(root, torch.nn.Module):
         raise BadPackage("The package's skeleton is no torch module.")
+    _tell_libraries(root)
     return Loaded(digest, "module", root, mapped, placed, records, pristine)
+
+
+def _tell_libraries(root: torch.nn.Module) -> None:
+    """What transformers notes when a model is made, which a pickle does not say: the outputs that it can record."""
+    capturing = sys.modules.get("transformers.utils.output_capturing")
+    registry = getattr(capturing, "_CAN_RECORD_REGISTRY", None)
+    if registry is not None:
+        for part in root.modules():
+            recorded = getattr(part, "_can_record_outputs", None)
+            if recorded is not None:
+                registry[part] = recorded

@@ -16,6 +16,7 @@ import torch
 from . import sources
 from .changes import Changes
 from .loading import Loaded
+from .outlets import Line, Outlet
 from .sharing import payload, tree
 from .state import ModuleSnapshot, ScriptSnapshot
 
@@ -47,17 +48,18 @@ class Result:
 
 
 class _Arguments(pickle.Unpickler):
-    """Arguments of a call: tensors by index into the payload."""
+    """Arguments of a call: tensors by index into the payload, the caller's objects by their number."""
 
-    def __init__(self, file: io.BytesIO, tensors: list[torch.Tensor]) -> None:
+    def __init__(self, file: io.BytesIO, tensors: list[torch.Tensor], line: Line) -> None:
         super().__init__(file)
         self._tensors = tensors
+        self._line = line
 
     def find_class(self, module: str, name: str) -> Any:
         return super().find_class(sources.MAIN if module == "__main__" else module, name)
 
-    def persistent_load(self, pid: Any) -> torch.Tensor:
-        return self._tensors[pid]
+    def persistent_load(self, pid: Any) -> torch.Tensor | Outlet:
+        return self._tensors[pid] if isinstance(pid, int) else self._line.outlet(pid[1])
 
 
 class Running:
@@ -76,16 +78,15 @@ class Running:
         """Bytes of the package file that this model keeps mapped."""
         return self._loaded.mapped_bytes
 
-    def infer(self, method: str, layout: dict[str, Any], fd: int) -> Result:
-        """Run one method; raises ModelFailed when the model does."""
+    def infer(self, method: str, layout: dict[str, Any], fd: int, line: Line) -> Result:
+        """Run one method, which may speak to its caller on `line`; raises ModelFailed when the model does."""
         buffer = payload.map_file(fd, os.fstat(fd).st_size)
         tensors = payload.tensors_of(buffer, layout["tensors"])
         if self._device.type != "cpu":
             tensors = [tensor.to(self._device) for tensor in tensors]
-        given = _Arguments(io.BytesIO(buffer[: layout["blob"]]), tensors).load()
-        arguments, keywords, context = given if len(given) == 3 else (*given, {})
         gathering = payload.Gathering()
         try:
+            arguments, keywords, context = _read(io.BytesIO(buffer[: layout["blob"]]), tensors, line)
             self._dirty = self._changes.apply(context) or self._dirty
             with torch.no_grad(), self._autocast(context):
                 value = self._call(method, arguments, keywords)
@@ -98,12 +99,11 @@ class Running:
         return Result(payload.to_memfd(buffers, "slicewise-answer"), size, answer_layout, self._dirty)
 
     def _autocast(self, context: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
-        """As around the call in the user's process; on a CPU slice in full precision."""
-        if "autocast" not in context or self._device.type == "cpu":
+        """As around the call in the user's process, on whatever device this is."""
+        if "autocast" not in context:
             return contextlib.nullcontext()
-        autocast: contextlib.AbstractContextManager[Any] = torch.autocast(
-            self._device.type, dtype=getattr(torch, context["autocast"])
-        )
+        dtype = getattr(torch, context["autocast"])
+        autocast: contextlib.AbstractContextManager[Any] = torch.autocast(self._device.type, dtype=dtype)
         return autocast
 
     def _call(self, method: str, arguments: Any, keywords: Any) -> Any:
@@ -122,6 +122,19 @@ class Running:
             self._changes.undo()
             self._snapshot.restore()
             self._dirty = False
+
+
+def _read(blob: io.BytesIO, tensors: list[torch.Tensor], line: Line) -> tuple[Any, Any, dict[str, Any]]:
+    """(arguments, keywords, context) of a call; classes of the user's own among them come with their sources."""
+    first = _Arguments(blob, tensors, line).load()
+    if isinstance(first, tuple):
+        return first[0], first[1], {}
+    if first.get("sources"):
+        sources.add(first["sources"])
+        for owner, name, value in first["values"]:
+            setattr(sources.module(owner), name, value)
+    arguments, keywords = _Arguments(blob, tensors, line).load()
+    return arguments, keywords, first
 
 
 def _named(root: torch.nn.Module, name: str) -> torch.Tensor:

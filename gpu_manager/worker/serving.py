@@ -13,6 +13,7 @@ import torch
 
 from . import loading, running
 from .memory import Ledger, Overrun
+from .outlets import Line
 from .sharing import devices, errors, frames
 
 MAX_TRACEBACK = 32 * 1024
@@ -74,12 +75,16 @@ class Worker:
         model = self._models.get(header["model"])
         if model is None:
             return _failure("not_ready", f"Model {header['model']} is not loaded in this worker."), []
-        if len(fds) != 1:
+        if len(fds) not in (1, 2):
             return _failure("bad_request", "infer needs the payload's descriptor."), []
         limited = int(header.get("limit_bytes") or 0)
         if limited:
             self._ledger.allow(limited)
-        result = model.infer(header.get("method") or "forward", header["layout"], fds[0])
+        line = Line(os.dup(fds[1]) if len(fds) == 2 else -1)
+        try:
+            result = model.infer(header.get("method") or "forward", header["layout"], fds[0], line)
+        finally:
+            line.close()
         _sleep_out(header, started)
         answer = {
             "ok": True,

@@ -14,8 +14,8 @@ RUNTIME = Path(__file__).resolve().parents[2] / "functions" / "runtime"
 
 sys.path.insert(0, str(RUNTIME))
 try:
-    from _slicewise import devices, errors, frames, package, payload, streams, tree
+    from _slicewise import devices, errors, frames, outlets, package, payload, streams, tree
 finally:
     sys.path.remove(str(RUNTIME))
 
-__all__ = ["devices", "errors", "frames", "package", "payload", "streams", "tree"]
+__all__ = ["devices", "errors", "frames", "outlets", "package", "payload", "streams", "tree"]

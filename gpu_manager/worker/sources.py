@@ -6,6 +6,7 @@ Modules that the package does not carry are imported as usual.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -56,6 +57,7 @@ class _Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 _finder = _Sources()
+_added_already: set[bytes] = set()
 
 
 def add(archive: bytes) -> None:
@@ -66,6 +68,10 @@ def add(archive: bytes) -> None:
     """
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+    mark = hashlib.sha256(archive).digest()
+    if mark in _added_already:
+        return
+    _added_already.add(mark)
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         fresh = {name: opened.read(name).decode() for name in opened.namelist()}
     known = {name: _finder.files[name] for name in fresh if name in _finder.files}

@@ -16,7 +16,7 @@ class Model:
 
     digest: str
     worker: str  # WorkerKey
-    kind: str  # "module" | "torchscript"
+    kind: str  # "module" | "torchscript" | "exported"
     class_name: str
     tensor_bytes: int
     package_bytes: int

@@ -327,3 +327,68 @@ def answer():
     assert close(remote, local)
     assert close(remote[0], remote[1])
     assert "reset_states" in {call["method"] for call in stand_in.calls()}
+
+
+_SPEAKING = """
+import threading
+import torch
+from torch import nn
+
+class Speaking(nn.Module):
+    def forward(self, x, times, streamer=None, stop=None):
+        for number in range(times):
+            if streamer is not None:
+                streamer.put(x * number)
+            if stop is not None and stop(number):
+                break
+        if streamer is not None:
+            streamer.end()
+        if times < 0:
+            raise ValueError("negative")
+        return x * number
+"""
+
+
+def test_a_streamer_stays_here_and_is_spoken_to_while_the_model_runs(tmp_path: Path, stand_in: StandIn) -> None:
+    functions.write(
+        tmp_path,
+        speaking=_SPEAKING,
+        handler="""
+        from speaking import *
+
+        class Streamer:
+            def __init__(self, limit=100):
+                self.heard, self.ended, self.lock, self.limit = [], 0, threading.Lock(), limit
+            def put(self, value):
+                if len(self.heard) == self.limit:
+                    raise KeyError("enough")
+                self.heard.append(value.tolist())
+            def end(self):
+                self.ended += 1
+
+        class Stop:
+            LAST = 2
+            def __call__(self, number):
+                return number >= self.LAST
+
+        model = Speaking().to("cuda")
+        x = torch.ones(2)
+
+        def answer():
+            one, two, three = Streamer(), Streamer(1), Streamer()
+            last = model(x, 3, streamer=one).tolist()
+            stopped = model(x, 9, stop=Stop()).tolist()
+            raised = []
+            for streamer, times in ((two, 5000), (three, -1)):
+                try:
+                    model(x, times, streamer=streamer)
+                except Exception as error:
+                    raised.append(type(error).__name__)
+            return [one.heard, one.ended, last, stopped, raised, three.ended > 0, model(x, 2).tolist()]
+        """,
+    )
+    found = functions.run(tmp_path, stand_in)
+    assert found == [
+        [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], 1, [2.0, 2.0], [2.0, 2.0], ["KeyError", "ValueError"], True,
+        [1.0, 1.0],
+    ]  # fmt: skip

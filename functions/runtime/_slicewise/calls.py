@@ -10,23 +10,35 @@ import json
 import os
 import pickle
 import sys
+import types
 
-from . import ambience, channel, context, payload, remote, tree
+from . import ambience, channel, context, outlets, payload, provenance, remote, shaking, tree
 from .errors import SlicewiseError, not_carried
 
 READ = "$read"
 
 
 class _Arguments(pickle.Pickler):
-    def __init__(self, file, gathering) -> None:
+    """Tensors become numbers, streamers (outlets.py) pairs; `names` are the classes and functions that were met."""
+
+    def __init__(self, file, gathering, streamers) -> None:
         super().__init__(file, protocol=4)
         self._gathering = gathering
+        self._streamers = streamers
         self._torch = sys.modules["torch"]
+        self.names = set()
 
     def persistent_id(self, obj):
         if isinstance(obj, self._torch.Tensor):
             return self._gathering.add(remote.fetch(obj) if remote.is_remote(obj) else obj)
+        if type(obj).__module__ != "builtins" and outlets.is_outlet(obj):
+            return ("outlet", self._streamers.add(obj))
         return None
+
+    def reducer_override(self, obj):
+        if isinstance(obj, (type, types.FunctionType)):
+            self.names.add((obj.__module__, obj.__qualname__))
+        return NotImplemented
 
 
 class _Raised(Exception):
@@ -42,7 +54,8 @@ def infer(digest, method, args, kwargs, changes=None):
     `changes`: what watching.py has seen of the model since its registration.
     """
     gathering = payload.Gathering()
-    blob = _pack(args, kwargs, {**(changes or {}), **ambience.around()}, gathering, method)
+    streamers = outlets.Outlets()
+    blob = _pack(args, kwargs, {**(changes or {}), **ambience.around()}, gathering, streamers, method)
     layout, buffers, size = gathering.lay_out(blob)
     header = {
         "op": "infer",
@@ -53,12 +66,19 @@ def infer(digest, method, args, kwargs, changes=None):
         "bytes": size,
         "layout": layout,
     }
-    fd = payload.to_memfd(buffers, "slicewise-call")
+    fds = [payload.to_memfd(buffers, "slicewise-call")]
+    answer, received = {}, []
     try:
-        answer, received = channel.request(header, [fd])
-    finally:
-        os.close(fd)
-    try:
+        try:
+            way = streamers.open()
+            if way is not None:
+                header["stream"] = True
+                fds.append(way)
+            answer, received = channel.request(header, fds)
+        finally:
+            for descriptor in fds:
+                os.close(descriptor)
+            streamers.finish(failed=not answer.get("ok"))
         if not answer.get("ok"):
             raise _error(answer)
         return _value(answer, received)
@@ -67,11 +87,20 @@ def infer(digest, method, args, kwargs, changes=None):
             os.close(descriptor)
 
 
-def _pack(args, kwargs, context_of_call, gathering, method):
+def _pack(args, kwargs, around, gathering, streamers, method):
+    """The blob: the arguments' pickle, behind that of what is around the call if anything is."""
     file = io.BytesIO()
-    given = (args, kwargs, context_of_call) if context_of_call else (args, kwargs)
+    pickler = _Arguments(file, gathering, streamers)
     try:
-        _Arguments(file, gathering).dump(given)
+        pickler.dump((args, kwargs))
+        own = frozenset(name for name in pickler.names if provenance.is_own(name[0]))
+        if own:
+            around = dict(around, **_sources(own))
+        if not around:
+            return file.getvalue()
+        head = io.BytesIO()
+        _Arguments(head, gathering, streamers).dump(around)
+        return head.getvalue() + file.getvalue()
     except SlicewiseError:
         raise
     except Exception as error:
@@ -79,7 +108,21 @@ def _pack(args, kwargs, context_of_call, gathering, method):
             "the arguments of {} ({})".format(method, error),
             "pass tensors, numbers, strings and containers of them to the model.",
         ) from error
-    return file.getvalue()
+
+
+_carried_sources = {}  # names -> what a worker has to know to have them
+MAX_CARRIED_SOURCES = 256
+
+
+def _sources(names):
+    """Sources of the user's own classes among the arguments, such as a StoppingCriteria."""
+    known = _carried_sources.get(names)
+    if known is None:
+        archive, values = shaking.sources_of(names)
+        if len(_carried_sources) >= MAX_CARRIED_SOURCES:
+            _carried_sources.clear()
+        known = _carried_sources[names] = {"sources": archive, "values": values}
+    return known
 
 
 def _batch(layout) -> int:

@@ -8,6 +8,8 @@ import functools
 import sys
 import types
 
+from . import births
+
 # fmt: off
 FACTORIES = (
     "arange", "as_tensor", "asarray", "bartlett_window", "blackman_window", "empty", "empty_like", "empty_permuted",
@@ -59,9 +61,9 @@ def patch(torch) -> None:
     _replace(torch.Tensor, "is_pinned", _never)
     _replace(torch.Tensor, "record_stream", _nothing)
     _replace(torch, "load", _mapped_load(torch, torch.load))
-    _replace(torch, "set_default_device", _first_local(torch, torch.set_default_device))
     _replace(torch, "compile", _compile)
     torch.Generator = _generator(torch)
+    torch.device = _numbered(torch)
     _patch_contexts(torch)
     _patch_script(torch)
     _patch_cuda(torch)
@@ -75,9 +77,13 @@ def _replace(owner, name, new) -> None:
 def _factory(torch, original):
     @functools.wraps(original)
     def make(*args, **kwargs):
-        if "device" in kwargs:
-            kwargs["device"] = local(kwargs["device"], torch)
-        return original(*args, **kwargs)
+        kwargs.pop("pin_memory", None)
+        if kwargs.get("device") is None:
+            return original(*args, **kwargs)
+        if not is_cuda(kwargs["device"], torch):
+            return original(*args, **kwargs)
+        kwargs["device"] = torch.device("cpu")
+        return births.mark(original(*args, **kwargs))
 
     return make
 
@@ -114,12 +120,27 @@ def generator_of(cuda, seed, state):
     return made
 
 
-def _first_local(torch, original):
-    @functools.wraps(original)
-    def call(device, *args, **kwargs):
-        return original(local(device, torch), *args, **kwargs)
+def _numbered(torch):
+    """torch.device with a bare number, which means a GPU, for a torch that has none."""
+    real = torch.device
 
-    return call
+    class Kind(type):
+        def __call__(cls, *args, **kwargs):
+            if len(args) == 1 and not kwargs and isinstance(args[0], int) and not isinstance(args[0], bool):
+                return real("cuda", args[0])
+            return real(*args, **kwargs)
+
+        def __instancecheck__(cls, value):
+            return isinstance(value, real)
+
+        def __subclasscheck__(cls, kind):
+            return issubclass(kind, real)
+
+    class device(metaclass=Kind):
+        __doc__ = real.__doc__
+
+    device.__module__, device.__qualname__ = "torch", "device"
+    return device
 
 
 def _tensor_to(torch):
@@ -127,9 +148,11 @@ def _tensor_to(torch):
 
     @functools.wraps(original)
     def to(self, *args, **kwargs):
+        wanted = kwargs.get("device")
         if args:
-            first = args[0]
+            first = wanted = args[0]
             if isinstance(first, torch.Tensor):
+                wanted = first.device
                 args = (local(first.device, torch), first.dtype, *args[1:])
             elif is_cuda(first, torch):
                 args = (torch.device("cpu"), *args[1:])
@@ -138,14 +161,15 @@ def _tensor_to(torch):
             kwargs.update(device=other.device, dtype=other.dtype)
         if "device" in kwargs:
             kwargs["device"] = local(kwargs["device"], torch)
-        return original(self, *args, **kwargs)
+        moved = original(self, *args, **kwargs)
+        return births.mark(moved) if is_cuda(wanted, torch) else moved
 
     return to
 
 
 def _tensor_cuda(torch):
     def cuda(self, device=None, non_blocking=False, memory_format=None):
-        return self
+        return births.mark(self)
 
     return functools.wraps(torch.Tensor.cuda)(cuda)
 
@@ -167,6 +191,10 @@ def _mapped_load(torch, original):
 
     @functools.wraps(original)
     def load(f, map_location=None, *args, **kwargs):
+        if is_cuda(map_location, torch) or (
+            isinstance(map_location, dict) and any(is_cuda(value, torch) for value in map_location.values())
+        ):
+            return births.mark(load(f, torch.device("cpu"), *args, **kwargs))
         if isinstance(map_location, dict):
             map_location = {key: local(value, torch) for key, value in map_location.items()}
         elif callable(map_location):
@@ -205,15 +233,24 @@ def _remember_constructors() -> None:
 def _patch_contexts(torch) -> None:
     """`with torch.device("cuda"):` makes CPU tensors."""
     try:
-        from torch.utils._device import DeviceContext
+        from torch.utils._device import DeviceContext, _device_constructors
     except ImportError:
         return
     begin = DeviceContext.__init__
+    run = DeviceContext.__torch_function__
 
     def __init__(self, device):
         begin(self, local(torch.device(device), torch))
+        self.cuda = is_cuda(torch.device(device), torch)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = run(self, function, types, args, kwargs)
+        if self.cuda and isinstance(made, torch.Tensor) and function in _device_constructors():
+            births.mark(made)
+        return made
 
     DeviceContext.__init__ = __init__
+    DeviceContext.__torch_function__ = __torch_function__
 
 
 def _patch_script(torch) -> None:
@@ -280,6 +317,19 @@ def _patch_cuda(torch) -> None:
     from . import streams
 
     streams.patch(torch)
+    for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+        setattr(torch.cuda.nvtx, name, _answer(getattr(torch.cuda.nvtx, name), None))
+    torch.nn.DataParallel.forward = _one_device(torch.nn.DataParallel.forward)
+
+
+def _one_device(original):
+    """nn.DataParallel on the one GPU that there seems to be."""
+
+    @functools.wraps(original)
+    def forward(self, *inputs, **kwargs):
+        return self.module(*inputs, **kwargs) if len(self.device_ids) <= 1 else original(self, *inputs, **kwargs)
+
+    return forward
 
 
 def _answer(original, value):

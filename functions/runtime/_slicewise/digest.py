@@ -87,6 +87,12 @@ class Canonical:
 
     def _object(self, value, kind, path, depth):
         name = ["object", kind.__module__, kind.__qualname__]
+        layer = getattr(sys.modules.get("keras"), "Layer", None)
+        if layer is not None and isinstance(value, layer):
+            # What Keras pickles says when it was made.
+            for variable in value.variables:
+                self.tensors.append(("{}.{}".format(path, variable.path), variable.value))
+            return [*name, self.walk(sys.modules["keras"].saving.serialize_keras_object(value), path, depth)]
         try:
             reduced = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else None
             if reduced is None:

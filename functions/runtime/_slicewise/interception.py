@@ -41,7 +41,7 @@ def install(entry, root, digest_of) -> None:
 def remove(entry, root) -> None:
     """The opposite of `install`."""
     for module in root.modules():
-        for name in [name for name, value in module.__dict__.items() if _is_ours(name, value)]:
+        for name in [name for name, value in module.__dict__.items() if _intercepts(name, value)]:
             del module.__dict__[name]
     entry.parts.clear()
 
@@ -143,6 +143,10 @@ def plain(state):
 
 
 def _is_ours(name, value) -> bool:
+    return name.startswith("_slicewise") or _intercepts(name, value)
+
+
+def _intercepts(name, value) -> bool:
     return (
         isinstance(value, Remote)
         or name == watching.MARK

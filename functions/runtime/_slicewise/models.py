@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 
-from . import ambience, devices, interception, registering, watching
+from . import ambience, births, devices, interception, registering, watching
 from .errors import SlicewiseError, not_carried
 
 _lock = threading.RLock()
@@ -43,9 +43,50 @@ def patch(torch) -> None:
     module.load_state_dict = _unregistered_first(module.load_state_dict)
     module.compile = lambda self, *args, **kwargs: None
     torch.jit.load = _jit_load(torch, torch.jit.load)
+    births.patch(torch, mark)
     watching.patch(torch, _is_registered)
+    for owner, name in (
+        (torch.jit, "trace"),
+        (torch.jit, "trace_module"),
+        (torch.jit, "script"),
+        (torch.jit, "freeze"),
+        (torch.jit, "optimize_for_inference"),
+        (torch.export, "export"),
+    ):
+        setattr(owner, name, _on_plain(torch, getattr(owner, name)))
     ambience.patch(torch)
+    torch.export.ExportedProgram.module = _program_noted(torch.export.ExportedProgram.module)
     _patch_backward(torch)
+
+
+def _program_noted(original):
+    @functools.wraps(original)
+    def module(self, *args, **kwargs):
+        made = original(self, *args, **kwargs)
+        made.__dict__[registering.PROGRAM] = self
+        return made
+
+    return module
+
+
+def _on_plain(torch, original):
+    """Tracing and scripting look inside a module: they get it as it was, and what they make is a model like it."""
+
+    @functools.wraps(original)
+    def call(module, *args, **kwargs):
+        entry = _entries.get(id(module)) if isinstance(module, torch.nn.Module) else None
+        if entry is None:
+            return original(module, *args, **kwargs)
+        release(module)
+        try:
+            made = original(module, *args, **kwargs)
+        finally:
+            mark(module)
+        if isinstance(made, torch.nn.Module):
+            mark(made)
+        return made
+
+    return call
 
 
 def _patch_backward(torch) -> None:
@@ -200,6 +241,8 @@ def release(module) -> None:
 def register_marked() -> None:
     """Register every model that is marked and alive."""
     with _lock:
+        for root in births.roots():
+            mark(root)
         for entry in list(_entries.values()):
             module = entry.module
             if module is not None and entry.digest is None:

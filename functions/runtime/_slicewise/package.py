@@ -36,9 +36,12 @@ class _Skeleton(pickle.Pickler):
         if isinstance(obj, (type, types.FunctionType)):
             self.names.add((obj.__module__, obj.__qualname__))
         elif self._plain is not None and isinstance(obj, self._torch.nn.Module):
-            function, arguments, state, *rest = type(obj).__reduce_ex__(obj, 4)
-            if isinstance(state, dict):
-                return (function, arguments, self._plain(state), *rest)
+            for part in _keras_layers(obj):
+                self.names.add((type(part).__module__, type(part).__qualname__))
+            function, arguments, *more = type(obj).__reduce_ex__(obj, 4)
+            if more and isinstance(more[0], dict):
+                more[0] = self._plain(more[0])
+            return (function, arguments, *more)
         return NotImplemented
 
     def persistent_id(self, obj):
@@ -48,6 +51,12 @@ class _Skeleton(pickle.Pickler):
         if isinstance(obj, torch.UntypedStorage):
             raise not_carried("a bare torch storage in a model's attributes", "keep the tensor instead.")
         return None
+
+
+def _keras_layers(module):
+    """Keras pickles a model as its configuration, which names the classes of its layers."""
+    layer = getattr(sys.modules.get("keras"), "Layer", None)
+    return [part for part in module.modules() if isinstance(part, layer)] if layer is not None else []
 
 
 class TensorTable:
@@ -91,9 +100,10 @@ class TensorTable:
         offset = tensor.storage_offset() if whole is not None else 0
         return (name, index, tuple(tensor.shape), tuple(tensor.stride()), offset, tensor.requires_grad)
 
-    def record_of(self, tensor) -> int:
-        """Index of the record that holds this tensor's bytes."""
-        return self.place(tensor)[1]
+    def record_of(self, tensor):
+        """Index of the record that holds this tensor's bytes, None for one that is in no record."""
+        placed = self._placed.get(id(tensor))
+        return None if placed is None else placed[1]
 
     def dense(self):
         """Contiguous CPU tensors, one a record."""

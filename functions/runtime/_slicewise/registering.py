@@ -7,6 +7,8 @@ import sys
 from . import calls, channel, digest, interception, package, payload, provenance, remote, shaking, tree
 from .errors import SlicewiseError
 
+PROGRAM = "_slicewise_program"  # the ExportedProgram that a module was made from
+
 
 def register(module):
     """(digest, names, values) of a module, intercepted or not, which is registered now; its weights are remote.
@@ -15,7 +17,11 @@ def register(module):
     """
     torch = sys.modules["torch"]
     script = isinstance(module, torch.jit.ScriptModule)
-    described = _script(module, torch) if script else _module(module, torch)
+    program = module.__dict__.get(PROGRAM)
+    if program is not None:
+        described = _exported(module, program, torch)
+    else:
+        described = _script(module, torch) if script else _module(module, torch)
     manifest, skeleton, sources, tensors, names, values = described
     _announce(manifest, skeleton, sources, tensors)
     _replace_weights(module, torch, manifest["digest"], script)
@@ -62,7 +68,7 @@ def _module(module, torch):
     identity = digest.identity_of(
         module,
         os.environ.get("SLICEWISE_BUNDLE", ""),
-        lambda tensor: hashes[table.record_of(tensor)],
+        lambda tensor: _hash(table, hashes, tensor),
         interception.plain,
         values,
     )
@@ -79,6 +85,11 @@ def _module(module, torch):
         values=[[owner, name, tree.encode(value, None)] for owner, name, value in values],
     )
     return manifest, skeleton, sources, tensors, names, values
+
+
+def _hash(table, hashes, tensor):
+    index = table.record_of(tensor)
+    return digest.of_tensor(payload.tensor_view(payload.plain(tensor))) if index is None else hashes[index]
 
 
 # Present in every worker: nothing to import before the skeleton is read.
@@ -106,6 +117,31 @@ def _script(module, torch):
         modules=[],
     )
     return manifest, archive, b"", [], (), ()
+
+
+def _exported(module, program, torch):
+    """An ExportedProgram's module: its hooks are closures, so the program itself is carried."""
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    tensors = {**program.state_dict, **program.constants}
+    form = [program.graph_module.code, str(program.graph_signature), str(program.range_constraints)]
+    hashes = [
+        [name, str(tensor.dtype), list(tensor.shape), digest.of_tensor(payload.tensor_view(payload.plain(tensor)))]
+        for name, tensor in sorted(tensors.items())
+        if isinstance(tensor, torch.Tensor)
+    ]
+    identity = {"kind": "exported", "program": digest.of_identity([form, hashes])}
+    manifest = _common(torch, module)
+    manifest.update(
+        kind="exported",
+        digest=digest.of_identity(identity),
+        identity=identity,
+        hashes=[],
+        tensor_bytes=sum(tensor.numel() * tensor.element_size() for tensor in program.state_dict.values()),
+        distributions=[],
+        modules=[],
+    )
+    return manifest, file.getvalue(), b"", [], (), ()
 
 
 def _replace_weights(module, torch, found, script) -> None:

@@ -8,9 +8,10 @@ else is an object with one key that names its kind:
     {"f": "nan"|"inf"|"-inf"}                               {"b": base64}            bytes
     {"c": [real, imag]}      complex                        {"s": [...]}             set
     {"y": "float32"}         torch.dtype                    {"v": "cuda:0"}          torch.device
-    {"z": [...]}             torch.Size
+    {"z": [...]}             torch.Size              {"k": [module, name]}    a class of PLAIN_MODULES
     {"o": [how, module, name, [[key, value]]]}  an object whose class the receiver imports: `how` is
-                                                "fields" (ModelOutput, dataclass) or "tuple" (named tuple)
+                                                "fields" (ModelOutput, dataclass), "tuple" (named tuple) or "state"
+                                                (an object of PLAIN_MODULES, by its attributes)
 
 The receiver imports a named class only if it is of the kind that `how` says, so a tree cannot call
 whatever it likes.
@@ -25,6 +26,8 @@ import sys
 from .errors import not_carried
 
 MAX_DEPTH = 64
+# Their classes hold tensors and numbers and nothing else: what a generation may give beside its answer.
+PLAIN_MODULES = ("transformers.cache_utils",)
 
 
 def encode(value, gathering, depth=0):
@@ -95,6 +98,10 @@ def _rare(value, kind, torch, gathering, depth):
             return encode(value.item(), gathering)
     if isinstance(value, (list, tuple)):
         return encode(list(value), gathering, depth)
+    if kind.__module__ in PLAIN_MODULES:
+        return _object("state", kind, vars(value).items(), gathering, depth)
+    if isinstance(value, type) and value.__module__ in PLAIN_MODULES:
+        return {"k": [value.__module__, value.__qualname__]}
     raise not_carried(
         "an answer of type {}.{}".format(kind.__module__, kind.__qualname__),
         "let the model return tensors, numbers, strings, lists, dicts, dataclasses or model outputs.",
@@ -137,6 +144,8 @@ def _decode_rare(kind, body, tensors):
         return torch.Size(body)
     if kind == "v":
         return torch.device(body)
+    if kind == "k" and body[0] in PLAIN_MODULES:
+        return getattr(importlib.import_module(body[0]), body[1])
     if kind == "y" and isinstance(getattr(torch, body, None), torch.dtype):
         return getattr(torch, body)
     raise ValueError("an answer has a node of the unknown kind {!r}".format(kind))
@@ -152,4 +161,8 @@ def _build(body, tensors):
         return found(**fields)
     if how == "tuple" and isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
         return found(**fields)
+    if how == "state" and module in PLAIN_MODULES and isinstance(found, type) and found.__module__ == module:
+        made = object.__new__(found)
+        made.__dict__.update(fields)
+        return made
     raise ValueError("an answer names {}.{}, which is no plain data class".format(module, name))

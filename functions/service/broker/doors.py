@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import random
+import socket
 import time
 from typing import Any, Protocol
 
@@ -164,8 +165,13 @@ class RemoteDoor:
         call = self._stub.Exchange(request, metadata=self._metadata, timeout=timeout_s + GRACE_S)
         answer: frames.Header | None = None
         payload = -1
+        speaking = _speaking(fds)
         try:
             async for chunk in call:
+                if chunk.spoken:
+                    if speaking is not None:
+                        await asyncio.get_running_loop().sock_sendall(speaking, chunk.spoken)
+                    continue
                 if answer is None:
                     answer = frames.decode(chunk.header.encode())
                 if chunk.data:
@@ -184,6 +190,9 @@ class RemoteDoor:
             call.cancel()
             _close(payload)
             raise
+        finally:
+            if speaking is not None:
+                speaking.close()
         return answer, [payload] if payload >= 0 else []
 
     def tell(self, header: frames.Header) -> None:
@@ -230,6 +239,15 @@ def failure_of(answer: frames.Header) -> SlicewiseError:
     error: dict[str, Any] = answer.get("error") or {}
     message = str(error.get("message") or "The slice gave no reason.")
     return SlicewiseError(str(error.get("code") or "internal"), message, error.get("retry_after_s"))
+
+
+def _speaking(fds: list[int]) -> socket.socket | None:
+    """The way to the caller's streamers, if the request brings one."""
+    if len(fds) < 2:
+        return None
+    way = socket.socket(fileno=os.dup(fds[1]))
+    way.setblocking(False)
+    return way
 
 
 def _close(descriptor: int) -> None:

@@ -141,7 +141,7 @@ class Invocation:
                 frames.close_fds(received)
             # To be bound anew is no failure, and happens as often as what runs before it overruns: only time ends that.
             failures += failed.code not in BEFORE_ANYTHING
-            self._try_again(failed, failures)
+            self._try_again(failed, failures, bool(header.get("stream")))
             avoid.append(bound.binding.slice)
             self._drop(bound)
             await asyncio.sleep(min(self._left_s(), pause_s * random.uniform(0.5, 1.5)))
@@ -161,9 +161,11 @@ class Invocation:
         finally:
             del self._asking[task]
 
-    def _try_again(self, failed: SlicewiseError, failures: int) -> None:
+    def _try_again(self, failed: SlicewiseError, failures: int, streams: bool) -> None:
         """Return if a call that failed on its slice may be tried on another; raise what its caller is told if not."""
         harmless = failed.code in BEFORE_ANYTHING
+        if streams and not harmless:
+            raise failed  # its caller has heard a part of the answer, perhaps
         if self._changed_state:
             if harmless:
                 text = f"The slice gave up what this invocation had made on it: {failed.message}"
@@ -277,11 +279,14 @@ class Invocation:
 
     def answer_headers(self) -> list[tuple[bytes, bytes]]:
         """Slice, cache and phases, as far as they are known when the answer begins."""
-        if not self._slice:
+        name, cache = self._slice, self._cache
+        if not name and self._asking and self._bound is not None:  # the answer begins while its model still runs
+            name, cache = self._bound.binding.slice, "hit" if self._bound.binding.hit else "miss"
+        if not name:
             return []
         return [
-            (b"x-slicewise-slice", self._slice.encode()),
-            (b"x-slicewise-cache", self._cache.encode()),
+            (b"x-slicewise-slice", name.encode()),
+            (b"x-slicewise-cache", cache.encode()),
             (b"x-slicewise-queue-seconds", b"%.6f" % self._queue_s),
             (b"x-slicewise-load-seconds", b"%.6f" % self._load_s),
             (b"x-slicewise-infer-seconds", b"%.6f" % self._infer_s),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from proto.wire import frames, peers, pieces
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 
+SPOKEN_BYTES = 64 * 1024
 ALLOWED = {
     "Exchange": ("service:", "replica:"),
     "Pull": ("service:gpu_manager",),
@@ -60,8 +62,12 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
             else:
                 answer.set_result((head, fds))
 
+        hearing = _hear(fds) if header.get("stream") else None
         session.handle(header, fds, reply)
         try:
+            if hearing is not None:
+                while spoken := await asyncio.get_running_loop().sock_recv(hearing, SPOKEN_BYTES):
+                    yield pb.Chunk(spoken=spoken)
             head, result = await answer
             try:
                 async for chunk in pieces.split(head, result, int(head.get("bytes") or 0) if result else 0):
@@ -70,6 +76,8 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
                 frames.close_fds(result)
         finally:
             session.close()
+            if hearing is not None:
+                hearing.close()
 
     async def _receive(self, chunks: AsyncIterator[pb.Chunk], fds: list[int]) -> dict[str, Any]:
         header: dict[str, Any] | None = None
@@ -90,6 +98,14 @@ class RemoteDoor(rpc.DoorServicer):  # type: ignore[misc]
             if chunk.last:
                 return header
         raise SlicewiseError("body_cut", "The request ended before its last piece.")
+
+
+def _hear(fds: list[int]) -> socket.socket:
+    """Add the way to the caller's streamers to a request that has come without it; our end of it."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    fds.append(theirs.detach())
+    return ours
 
 
 def _package_bytes(header: dict[str, Any]) -> int:

@@ -88,7 +88,10 @@ class Session:
             raise SlicewiseError("queue_full", f"{MAX_INFERS} calls of this connection are waiting.", 1.0)
         if number in self._infers:
             raise SlicewiseError("bad_request", f"Request {number} is still under way.")
-        self._check_payload(fds, int(header.get("bytes") or 0))
+        streams = bool(header.get("stream"))
+        if streams and (len(fds) != 2 or not stat.S_ISSOCK(os.fstat(fds[1]).st_mode)):
+            raise SlicewiseError("bad_request", "A call with a stream brings a socket beside its payload.")
+        self._check_payload(fds[:1] if streams else fds, int(header.get("bytes") or 0))
         deadline_s = float(header.get("deadline_s") or MAX_DEADLINE_S)
         if not 0 < deadline_s <= MAX_DEADLINE_S:
             raise SlicewiseError("bad_request", "deadline_s must be above 0.")
@@ -104,7 +107,7 @@ class Session:
         self._infers[number] = lambda: None
         call = PendingCall(
             0, _NONE, str(header["model"]), str(header.get("method") or "forward"), header.get("layout"),
-            int(header.get("batch") or 0), fds[0], answered,
+            int(header.get("batch") or 0), fds[0], answered, fds[1] if streams else -1,
         )  # fmt: skip
         try:
             cancel = self._node.infer(str(header["binding"]), self._function, call, deadline_s)

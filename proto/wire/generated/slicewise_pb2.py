@@ -4,142 +4,145 @@
 # source: proto/wire/generated/slicewise.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "proto/wire/generated/slicewise.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'proto/wire/generated/slicewise.proto'
 )
 # @@protoc_insertion_point(imports)
 
 _sym_db = _symbol_database.Default()
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n$proto/wire/generated/slicewise.proto\x12\x0cslicewise.v1"\x07\n\x05\x45mpty"?\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\rretry_after_s\x18\x03 \x01(\x01"\x14\n\x04Json\x12\x0c\n\x04text\x18\x01 \x01(\t"\x83\x02\n\x06\x43\x61llUp\x12$\n\x05place\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.PlaceH\x00\x12&\n\x06\x63\x61ncel\x18\x02 \x01(\x0b\x32\x14.slicewise.v1.CancelH\x00\x12(\n\x07release\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.ReleaseH\x00\x12*\n\x08observed\x18\x04 \x01(\x0b\x32\x16.slicewise.v1.ObservedH\x00\x12)\n\x05hello\x18\x05 \x01(\x0b\x32\x18.slicewise.v1.CallsHelloH\x00\x12"\n\x04more\x18\x06 \x03(\x0b\x32\x14.slicewise.v1.CallUpB\x06\n\x04what"+\n\nCallsHello\x12\x0b\n\x03who\x18\x01 \x01(\t\x12\x10\n\x08\x62indings\x18\x02 \x03(\t"\x9b\x01\n\x05Place\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x03 \x01(\x05\x12\x0e\n\x06sla_ns\x18\x04 \x01(\x03\x12\x11\n\twaited_ns\x18\x05 \x01(\x03\x12\r\n\x05skips\x18\x06 \x01(\x05\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x07 \x01(\x03\x12\x0c\n\x04late\x18\x08 \x01(\x08\x12\r\n\x05\x61void\x18\t \x03(\t")\n\x06\x43\x61ncel\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t".\n\x07Release\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x12\n\nbinding_id\x18\x02 \x01(\t"n\n\x08Observed\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x05\x12\x0e\n\x06gap_ns\x18\x03 \x01(\x03\x12\x12\n\nbetween_ns\x18\x04 \x01(\x03\x12\r\n\x05\x63\x61lls\x18\x05 \x01(\x05\x12\x10\n\x08total_ns\x18\x06 \x01(\x03"\xb0\x01\n\x08\x43\x61llDown\x12$\n\x05\x62ound\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.BoundH\x00\x12(\n\x07refused\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.RefusedH\x00\x12"\n\x04hint\x18\x03 \x01(\x0b\x32\x12.slicewise.v1.HintH\x00\x12(\n\x07unbound\x18\x04 \x01(\x0b\x32\x15.slicewise.v1.UnboundH\x00\x42\x06\n\x04what"K\n\x05\x42ound\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\r\n\x05skips\x18\x03 \x01(\x05\x12\x11\n\tqueued_ns\x18\x04 \x01(\x03"B\n\x07Refused\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure"V\n\x07Unbound\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure"b\n\x04Hint\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0e\n\x06gap_ns\x18\x02 \x01(\x03\x12\x0f\n\x07load_ns\x18\x03 \x01(\x03\x12\r\n\x05known\x18\x04 \x01(\x08\x12\x1a\n\x12policy_needs_batch\x18\x05 \x01(\x08"\xc6\x01\n\x05Model\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x12\n\nclass_name\x18\x04 \x01(\t\x12\x14\n\x0ctensor_bytes\x18\x05 \x01(\x03\x12\x15\n\rpackage_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06python\x18\x07 \x01(\t\x12\r\n\x05torch\x18\x08 \x01(\t\x12\x1a\n\x12\x64istributions_json\x18\t \x01(\t\x12\x13\n\x0b\x65nvironment\x18\n \x01(\t"D\n\nRegistered\x12\x0e\n\x06stored\x18\x01 \x01(\x08\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure"\xf2\x02\n\x06NodeUp\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x17.slicewise.v1.NodeHelloH\x00\x12+\n\x06report\x18\x02 \x01(\x0b\x32\x19.slicewise.v1.SliceReportH\x00\x12\x31\n\x0cturn_started\x18\x03 \x01(\x0b\x32\x19.slicewise.v1.TurnStartedH\x00\x12-\n\nturn_ended\x18\x04 \x01(\x0b\x32\x17.slicewise.v1.TurnEndedH\x00\x12&\n\x06loaded\x18\x05 \x01(\x0b\x32\x14.slicewise.v1.LoadedH\x00\x12\x33\n\rbinding_ended\x18\x06 \x01(\x0b\x32\x1a.slicewise.v1.BindingEndedH\x00\x12&\n\x06stored\x18\x07 \x01(\x0b\x32\x14.slicewise.v1.StoredH\x00\x12"\n\x04more\x18\x08 \x03(\x0b\x32\x14.slicewise.v1.NodeUpB\x06\n\x04what"\x95\x01\n\tNodeHello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x11\n\tdoor_path\x18\x02 \x01(\t\x12\x14\n\x0c\x64oor_address\x18\x03 \x01(\t\x12\x17\n\x0f\x63ontrol_address\x18\x04 \x01(\t\x12\'\n\x06slices\x18\x05 \x03(\x0b\x32\x17.slicewise.v1.SliceSpec\x12\x0f\n\x07zygotes\x18\x06 \x03(\t"f\n\tSliceSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0c\n\x04gpcs\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04kind\x18\x06 \x01(\t"{\n\x0c\x43\x61\x63hedWorker\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x12\n\nheld_bytes\x18\x03 \x01(\x03\x12\x14\n\x0clast_used_ns\x18\x04 \x01(\x03\x12\x0e\n\x06models\x18\x05 \x03(\t\x12\x14\n\x0c\x65xclusive_to\x18\x06 \x01(\t"\xef\x01\n\x0bSliceReport\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.slicewise.v1.SliceSpec\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x12\n\nfree_bytes\x18\x05 \x01(\x03\x12+\n\x07workers\x18\x06 \x03(\x0b\x32\x1a.slicewise.v1.CachedWorker\x12\x10\n\x08\x62indings\x18\x07 \x03(\t\x12\x0c\n\x04turn\x18\x08 \x01(\t\x12\x17\n\x0fturn_started_ns\x18\t \x01(\x03\x12\x0f\n\x07waiting\x18\n \x03(\t"=\n\x0bTurnStarted\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12\x0b\n\x03hit\x18\x03 \x01(\x08"\x83\x01\n\tTurnEnded\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12\x0e\n\x06worker\x18\x03 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\x05\x12\x10\n\x08infer_ns\x18\x05 \x01(\x03\x12\r\n\x05\x62\x61tch\x18\x06 \x01(\x05\x12\x13\n\x0bhandover_ns\x18\x07 \x01(\x03"t\n\x06Loaded\x12\r\n\x05slice\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x0f\n\x07load_ns\x18\x03 \x01(\x03\x12\x12\n\nheld_bytes\x18\x04 \x01(\x03\x12&\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x15.slicewise.v1.Failure"Y\n\x0c\x42indingEnded\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure";\n\x06Stored\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\r\n\x05whole\x18\x02 \x01(\x08\x12\x11\n\tfunctions\x18\x03 \x03(\t"\xa0\x02\n\x08NodeDown\x12(\n\x07prepare\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.PrepareH\x00\x12&\n\x06unbind\x18\x02 \x01(\x0b\x32\x14.slicewise.v1.UnbindH\x00\x12&\n\x06wanted\x18\x03 \x01(\x0b\x32\x14.slicewise.v1.WantedH\x00\x12$\n\x05\x65poch\x18\x04 \x01(\x0b\x32\x13.slicewise.v1.EpochH\x00\x12"\n\x04keep\x18\x05 \x01(\x0b\x32\x12.slicewise.v1.KeepH\x00\x12"\n\x04hold\x18\x06 \x01(\x0b\x32\x12.slicewise.v1.HoldH\x00\x12$\n\x04more\x18\x07 \x03(\x0b\x32\x16.slicewise.v1.NodeDownB\x06\n\x04what"\xaf\x01\n\x07Prepare\x12\x0f\n\x07\x62inding\x18\x01 \x01(\t\x12#\n\x06models\x18\x02 \x03(\x0b\x32\x13.slicewise.v1.Model\x12%\n\x07sources\x18\x03 \x03(\x0b\x32\x14.slicewise.v1.Source\x12"\n\x05usual\x18\x04 \x01(\x0b\x32\x13.slicewise.v1.Usual\x12\x0f\n\x07load_ns\x18\x05 \x01(\x03\x12\x12\n\nheld_bytes\x18\x06 \x01(\x03"+\n\x06Source\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x11\n\taddresses\x18\x02 \x03(\t":\n\x05Usual\x12\x0e\n\x06gap_ns\x18\x01 \x01(\x03\x12\x12\n\nbetween_ns\x18\x02 \x01(\x03\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x01"D\n\x06Unbind\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure"*\n\x06Wanted\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\x0f\n\x07workers\x18\x02 \x03(\t"=\n\x04Hold\x12"\n\x05model\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.Model\x12\x11\n\taddresses\x18\x02 \x03(\t"\x16\n\x05\x45poch\x12\r\n\x05\x65poch\x18\x01 \x01(\x03"<\n\x04Keep\x12\r\n\x05slice\x18\x01 \x01(\t\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.slicewise.v1.KeepItem"?\n\x08KeepItem\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0e\n\x06queued\x18\x02 \x01(\x05\x12\x13\n\x0b\x63\x61lls_per_s\x18\x03 \x01(\x01"\x93\x01\n\x0c\x41\x64mitRequest\x12(\n\x05slice\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.SliceReport\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x14\n\x0cneeded_bytes\x18\x03 \x01(\x03\x12\r\n\x05never\x18\x04 \x03(\t\x12$\n\x04keep\x18\x05 \x03(\x0b\x32\x16.slicewise.v1.KeepItem"V\n\x0b\x41\x64mitAnswer\x12\x0f\n\x07victims\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure"/\n\x0bPullRequest\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x10\n\x08\x66unction\x18\x02 \x01(\t"C\n\x05\x43hunk\x12\x0e\n\x06header\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\x0e\n\x06spoken\x18\x04 \x01(\x0c".\n\x0b\x46unctionRef\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t"\xa0\x02\n\nReplicaSet\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x17\n\x0f\x64\x65ployment_json\x18\x02 \x01(\t\x12\x10\n\x08replicas\x18\x03 \x01(\x05\x12\x10\n\x08revision\x18\x04 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\x05\x12\x0b\n\x03gpu\x18\x06 \x01(\x08\x12\x12\n\ncredential\x18\x07 \x01(\t\x12\x36\n\x07secrets\x18\x08 \x03(\x0b\x32%.slicewise.v1.ReplicaSet.SecretsEntry\x12\x12\n\ngeneration\x18\t \x01(\x03\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01"4\n\nHostAnswer\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.Failure";\n\tHostState\x12.\n\tfunctions\x18\x01 \x03(\x0b\x32\x1b.slicewise.v1.FunctionState"~\n\rFunctionState\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12,\n\x08replicas\x18\x03 \x03(\x0b\x32\x1a.slicewise.v1.ReplicaState"\xb5\x01\n\x0cReplicaState\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x10\n\x08restarts\x18\x05 \x01(\x05\x12\x17\n\x0fstarted_unix_ns\x18\x06 \x01(\x03\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\x16\n\x0e\x63pu_millicores\x18\x08 \x01(\x01\x12\x14\n\x0cmemory_bytes\x18\t \x01(\x03"\x81\x01\n\x0bLogsRequest\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0c\n\x04tail\x18\x03 \x01(\x03\x12\x0e\n\x06\x66ollow\x18\x04 \x01(\x08\x12\x15\n\rsince_unix_ns\x18\x05 \x01(\x03"[\n\x07LogLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x03 \x01(\t\x12\x0f\n\x07unix_ns\x18\x04 \x01(\x03\x12\x0c\n\x04text\x18\x05 \x01(\t"\x18\n\x08ImageRef\x12\x0c\n\x04name\x18\x01 \x01(\t"\x96\x01\n\x05Image\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.Failure\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x13\n\x0blabels_json\x18\x03 \x01(\t\x12\x18\n\x10\x65nvironment_json\x18\x04 \x01(\t\x12\x10\n\x08\x66process\x18\x05 \x01(\t\x12\x14\n\x0cupstream_url\x18\x06 \x01(\t2\x96\x03\n\tScheduler\x12\x39\n\x05\x43\x61lls\x12\x14.slicewise.v1.CallUp\x1a\x16.slicewise.v1.CallDown(\x01\x30\x01\x12\x38\n\x04Node\x12\x14.slicewise.v1.NodeUp\x1a\x16.slicewise.v1.NodeDown(\x01\x30\x01\x12>\n\rRegisterModel\x12\x13.slicewise.v1.Model\x1a\x18.slicewise.v1.Registered\x12\x34\n\tGetPolicy\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x33\n\tSetPolicy\x12\x12.slicewise.v1.Json\x1a\x12.slicewise.v1.Json\x12\x33\n\x08GetState\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x34\n\tGetModels\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json2\xbd\x01\n\x0c\x43\x61\x63heManager\x12\x38\n\x06Report\x12\x19.slicewise.v1.SliceReport\x1a\x13.slicewise.v1.Empty\x12>\n\x05\x41\x64mit\x12\x1a.slicewise.v1.AdmitRequest\x1a\x19.slicewise.v1.AdmitAnswer\x12\x33\n\x08GetLists\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json2|\n\nGpuManager\x12\x34\n\tGetStatus\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x38\n\x04Pull\x12\x19.slicewise.v1.PullRequest\x1a\x13.slicewise.v1.Chunk0\x01\x32@\n\x04\x44oor\x12\x38\n\x08\x45xchange\x12\x13.slicewise.v1.Chunk\x1a\x13.slicewise.v1.Chunk(\x01\x30\x01\x32\xbc\x02\n\x0c\x46unctionHost\x12;\n\x05\x41pply\x12\x18.slicewise.v1.ReplicaSet\x1a\x18.slicewise.v1.HostAnswer\x12=\n\x06Remove\x12\x19.slicewise.v1.FunctionRef\x1a\x18.slicewise.v1.HostAnswer\x12\x37\n\x05Watch\x12\x13.slicewise.v1.Empty\x1a\x17.slicewise.v1.HostState0\x01\x12:\n\x04Logs\x12\x19.slicewise.v1.LogsRequest\x1a\x15.slicewise.v1.LogLine0\x01\x12;\n\x0cResolveImage\x12\x16.slicewise.v1.ImageRef\x1a\x13.slicewise.v1.Imageb\x06proto3'
-)
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$proto/wire/generated/slicewise.proto\x12\x0cslicewise.v1\"\x07\n\x05\x45mpty\"?\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x15\n\rretry_after_s\x18\x03 \x01(\x01\"\x14\n\x04Json\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x83\x02\n\x06\x43\x61llUp\x12$\n\x05place\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.PlaceH\x00\x12&\n\x06\x63\x61ncel\x18\x02 \x01(\x0b\x32\x14.slicewise.v1.CancelH\x00\x12(\n\x07release\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.ReleaseH\x00\x12*\n\x08observed\x18\x04 \x01(\x0b\x32\x16.slicewise.v1.ObservedH\x00\x12)\n\x05hello\x18\x05 \x01(\x0b\x32\x18.slicewise.v1.CallsHelloH\x00\x12\"\n\x04more\x18\x06 \x03(\x0b\x32\x14.slicewise.v1.CallUpB\x06\n\x04what\"+\n\nCallsHello\x12\x0b\n\x03who\x18\x01 \x01(\t\x12\x10\n\x08\x62indings\x18\x02 \x03(\t\"\x9b\x01\n\x05Place\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x03 \x01(\x05\x12\x0e\n\x06sla_ns\x18\x04 \x01(\x03\x12\x11\n\twaited_ns\x18\x05 \x01(\x03\x12\r\n\x05skips\x18\x06 \x01(\x05\x12\x13\n\x0b\x64\x65\x61\x64line_ns\x18\x07 \x01(\x03\x12\x0c\n\x04late\x18\x08 \x01(\x08\x12\r\n\x05\x61void\x18\t \x03(\t\")\n\x06\x43\x61ncel\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\".\n\x07Release\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x12\n\nbinding_id\x18\x02 \x01(\t\"n\n\x08Observed\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x05\x12\x0e\n\x06gap_ns\x18\x03 \x01(\x03\x12\x12\n\nbetween_ns\x18\x04 \x01(\x03\x12\r\n\x05\x63\x61lls\x18\x05 \x01(\x05\x12\x10\n\x08total_ns\x18\x06 \x01(\x03\"\xb0\x01\n\x08\x43\x61llDown\x12$\n\x05\x62ound\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.BoundH\x00\x12(\n\x07refused\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.RefusedH\x00\x12\"\n\x04hint\x18\x03 \x01(\x0b\x32\x12.slicewise.v1.HintH\x00\x12(\n\x07unbound\x18\x04 \x01(\x0b\x32\x15.slicewise.v1.UnboundH\x00\x42\x06\n\x04what\"K\n\x05\x42ound\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0f\n\x07\x62inding\x18\x02 \x01(\t\x12\r\n\x05skips\x18\x03 \x01(\x05\x12\x11\n\tqueued_ns\x18\x04 \x01(\x03\"B\n\x07Refused\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure\"V\n\x07Unbound\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure\"b\n\x04Hint\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0e\n\x06gap_ns\x18\x02 \x01(\x03\x12\x0f\n\x07load_ns\x18\x03 \x01(\x03\x12\r\n\x05known\x18\x04 \x01(\x08\x12\x1a\n\x12policy_needs_batch\x18\x05 \x01(\x08\"\xc6\x01\n\x05Model\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x12\n\nclass_name\x18\x04 \x01(\t\x12\x14\n\x0ctensor_bytes\x18\x05 \x01(\x03\x12\x15\n\rpackage_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06python\x18\x07 \x01(\t\x12\r\n\x05torch\x18\x08 \x01(\t\x12\x1a\n\x12\x64istributions_json\x18\t \x01(\t\x12\x13\n\x0b\x65nvironment\x18\n \x01(\t\"D\n\nRegistered\x12\x0e\n\x06stored\x18\x01 \x01(\x08\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure\"\xf2\x02\n\x06NodeUp\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x17.slicewise.v1.NodeHelloH\x00\x12+\n\x06report\x18\x02 \x01(\x0b\x32\x19.slicewise.v1.SliceReportH\x00\x12\x31\n\x0cturn_started\x18\x03 \x01(\x0b\x32\x19.slicewise.v1.TurnStartedH\x00\x12-\n\nturn_ended\x18\x04 \x01(\x0b\x32\x17.slicewise.v1.TurnEndedH\x00\x12&\n\x06loaded\x18\x05 \x01(\x0b\x32\x14.slicewise.v1.LoadedH\x00\x12\x33\n\rbinding_ended\x18\x06 \x01(\x0b\x32\x1a.slicewise.v1.BindingEndedH\x00\x12&\n\x06stored\x18\x07 \x01(\x0b\x32\x14.slicewise.v1.StoredH\x00\x12\"\n\x04more\x18\x08 \x03(\x0b\x32\x14.slicewise.v1.NodeUpB\x06\n\x04what\"\x95\x01\n\tNodeHello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x11\n\tdoor_path\x18\x02 \x01(\t\x12\x14\n\x0c\x64oor_address\x18\x03 \x01(\t\x12\x17\n\x0f\x63ontrol_address\x18\x04 \x01(\t\x12\'\n\x06slices\x18\x05 \x03(\x0b\x32\x17.slicewise.v1.SliceSpec\x12\x0f\n\x07zygotes\x18\x06 \x03(\t\"f\n\tSliceSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04node\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x05\x12\x0c\n\x04gpcs\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0c\n\x04kind\x18\x06 \x01(\t\"{\n\x0c\x43\x61\x63hedWorker\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x12\n\nheld_bytes\x18\x03 \x01(\x03\x12\x14\n\x0clast_used_ns\x18\x04 \x01(\x03\x12\x0e\n\x06models\x18\x05 \x03(\t\x12\x14\n\x0c\x65xclusive_to\x18\x06 \x01(\t\"\xef\x01\n\x0bSliceReport\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.slicewise.v1.SliceSpec\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12\x12\n\nfree_bytes\x18\x05 \x01(\x03\x12+\n\x07workers\x18\x06 \x03(\x0b\x32\x1a.slicewise.v1.CachedWorker\x12\x10\n\x08\x62indings\x18\x07 \x03(\t\x12\x0c\n\x04turn\x18\x08 \x01(\t\x12\x17\n\x0fturn_started_ns\x18\t \x01(\x03\x12\x0f\n\x07waiting\x18\n \x03(\t\"=\n\x0bTurnStarted\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12\x0b\n\x03hit\x18\x03 \x01(\x08\"\x83\x01\n\tTurnEnded\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12\x0e\n\x06worker\x18\x03 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x04 \x01(\x05\x12\x10\n\x08infer_ns\x18\x05 \x01(\x03\x12\r\n\x05\x62\x61tch\x18\x06 \x01(\x05\x12\x13\n\x0bhandover_ns\x18\x07 \x01(\x03\"t\n\x06Loaded\x12\r\n\x05slice\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x0f\n\x07load_ns\x18\x03 \x01(\x03\x12\x12\n\nheld_bytes\x18\x04 \x01(\x03\x12&\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x15.slicewise.v1.Failure\"Y\n\x0c\x42indingEnded\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12\r\n\x05slice\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure\";\n\x06Stored\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\r\n\x05whole\x18\x02 \x01(\x08\x12\x11\n\tfunctions\x18\x03 \x03(\t\"\xa0\x02\n\x08NodeDown\x12(\n\x07prepare\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.PrepareH\x00\x12&\n\x06unbind\x18\x02 \x01(\x0b\x32\x14.slicewise.v1.UnbindH\x00\x12&\n\x06wanted\x18\x03 \x01(\x0b\x32\x14.slicewise.v1.WantedH\x00\x12$\n\x05\x65poch\x18\x04 \x01(\x0b\x32\x13.slicewise.v1.EpochH\x00\x12\"\n\x04keep\x18\x05 \x01(\x0b\x32\x12.slicewise.v1.KeepH\x00\x12\"\n\x04hold\x18\x06 \x01(\x0b\x32\x12.slicewise.v1.HoldH\x00\x12$\n\x04more\x18\x07 \x03(\x0b\x32\x16.slicewise.v1.NodeDownB\x06\n\x04what\"\xaf\x01\n\x07Prepare\x12\x0f\n\x07\x62inding\x18\x01 \x01(\t\x12#\n\x06models\x18\x02 \x03(\x0b\x32\x13.slicewise.v1.Model\x12%\n\x07sources\x18\x03 \x03(\x0b\x32\x14.slicewise.v1.Source\x12\"\n\x05usual\x18\x04 \x01(\x0b\x32\x13.slicewise.v1.Usual\x12\x0f\n\x07load_ns\x18\x05 \x01(\x03\x12\x12\n\nheld_bytes\x18\x06 \x01(\x03\"+\n\x06Source\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x11\n\taddresses\x18\x02 \x03(\t\":\n\x05Usual\x12\x0e\n\x06gap_ns\x18\x01 \x01(\x03\x12\x12\n\nbetween_ns\x18\x02 \x01(\x03\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x01\"D\n\x06Unbind\x12\x12\n\nbinding_id\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.slicewise.v1.Failure\"*\n\x06Wanted\x12\x0f\n\x07\x64igests\x18\x01 \x03(\t\x12\x0f\n\x07workers\x18\x02 \x03(\t\"=\n\x04Hold\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.slicewise.v1.Model\x12\x11\n\taddresses\x18\x02 \x03(\t\"\x16\n\x05\x45poch\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\"<\n\x04Keep\x12\r\n\x05slice\x18\x01 \x01(\t\x12%\n\x05items\x18\x02 \x03(\x0b\x32\x16.slicewise.v1.KeepItem\"?\n\x08KeepItem\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0e\n\x06queued\x18\x02 \x01(\x05\x12\x13\n\x0b\x63\x61lls_per_s\x18\x03 \x01(\x01\"\x93\x01\n\x0c\x41\x64mitRequest\x12(\n\x05slice\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.SliceReport\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\x14\n\x0cneeded_bytes\x18\x03 \x01(\x03\x12\r\n\x05never\x18\x04 \x03(\t\x12$\n\x04keep\x18\x05 \x03(\x0b\x32\x16.slicewise.v1.KeepItem\"V\n\x0b\x41\x64mitAnswer\x12\x0f\n\x07victims\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x15.slicewise.v1.Failure\"/\n\x0bPullRequest\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x10\n\x08\x66unction\x18\x02 \x01(\t\"C\n\x05\x43hunk\x12\x0e\n\x06header\x18\x01 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x12\x0e\n\x06spoken\x18\x04 \x01(\x0c\".\n\x0b\x46unctionRef\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xa0\x02\n\nReplicaSet\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x17\n\x0f\x64\x65ployment_json\x18\x02 \x01(\t\x12\x10\n\x08replicas\x18\x03 \x01(\x05\x12\x10\n\x08revision\x18\x04 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\x05\x12\x0b\n\x03gpu\x18\x06 \x01(\x08\x12\x12\n\ncredential\x18\x07 \x01(\t\x12\x36\n\x07secrets\x18\x08 \x03(\x0b\x32%.slicewise.v1.ReplicaSet.SecretsEntry\x12\x12\n\ngeneration\x18\t \x01(\x03\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"4\n\nHostAnswer\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.Failure\";\n\tHostState\x12.\n\tfunctions\x18\x01 \x03(\x0b\x32\x1b.slicewise.v1.FunctionState\"~\n\rFunctionState\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12,\n\x08replicas\x18\x03 \x03(\x0b\x32\x1a.slicewise.v1.ReplicaState\"\xb5\x01\n\x0cReplicaState\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0b\n\x03why\x18\x04 \x01(\t\x12\x10\n\x08restarts\x18\x05 \x01(\x05\x12\x17\n\x0fstarted_unix_ns\x18\x06 \x01(\x03\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\x16\n\x0e\x63pu_millicores\x18\x08 \x01(\x01\x12\x14\n\x0cmemory_bytes\x18\t \x01(\x03\"\x81\x01\n\x0bLogsRequest\x12+\n\x08\x66unction\x18\x01 \x01(\x0b\x32\x19.slicewise.v1.FunctionRef\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0c\n\x04tail\x18\x03 \x01(\x03\x12\x0e\n\x06\x66ollow\x18\x04 \x01(\x08\x12\x15\n\rsince_unix_ns\x18\x05 \x01(\x03\"[\n\x07LogLine\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x03 \x01(\t\x12\x0f\n\x07unix_ns\x18\x04 \x01(\x03\x12\x0c\n\x04text\x18\x05 \x01(\t\"\x18\n\x08ImageRef\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x96\x01\n\x05Image\x12&\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x15.slicewise.v1.Failure\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\x13\n\x0blabels_json\x18\x03 \x01(\t\x12\x18\n\x10\x65nvironment_json\x18\x04 \x01(\t\x12\x10\n\x08\x66process\x18\x05 \x01(\t\x12\x14\n\x0cupstream_url\x18\x06 \x01(\t2\x96\x03\n\tScheduler\x12\x39\n\x05\x43\x61lls\x12\x14.slicewise.v1.CallUp\x1a\x16.slicewise.v1.CallDown(\x01\x30\x01\x12\x38\n\x04Node\x12\x14.slicewise.v1.NodeUp\x1a\x16.slicewise.v1.NodeDown(\x01\x30\x01\x12>\n\rRegisterModel\x12\x13.slicewise.v1.Model\x1a\x18.slicewise.v1.Registered\x12\x34\n\tGetPolicy\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x33\n\tSetPolicy\x12\x12.slicewise.v1.Json\x1a\x12.slicewise.v1.Json\x12\x33\n\x08GetState\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x34\n\tGetModels\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json2\xbd\x01\n\x0c\x43\x61\x63heManager\x12\x38\n\x06Report\x12\x19.slicewise.v1.SliceReport\x1a\x13.slicewise.v1.Empty\x12>\n\x05\x41\x64mit\x12\x1a.slicewise.v1.AdmitRequest\x1a\x19.slicewise.v1.AdmitAnswer\x12\x33\n\x08GetLists\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json2|\n\nGpuManager\x12\x34\n\tGetStatus\x12\x13.slicewise.v1.Empty\x1a\x12.slicewise.v1.Json\x12\x38\n\x04Pull\x12\x19.slicewise.v1.PullRequest\x1a\x13.slicewise.v1.Chunk0\x01\x32@\n\x04\x44oor\x12\x38\n\x08\x45xchange\x12\x13.slicewise.v1.Chunk\x1a\x13.slicewise.v1.Chunk(\x01\x30\x01\x32\xbc\x02\n\x0c\x46unctionHost\x12;\n\x05\x41pply\x12\x18.slicewise.v1.ReplicaSet\x1a\x18.slicewise.v1.HostAnswer\x12=\n\x06Remove\x12\x19.slicewise.v1.FunctionRef\x1a\x18.slicewise.v1.HostAnswer\x12\x37\n\x05Watch\x12\x13.slicewise.v1.Empty\x1a\x17.slicewise.v1.HostState0\x01\x12:\n\x04Logs\x12\x19.slicewise.v1.LogsRequest\x1a\x15.slicewise.v1.LogLine0\x01\x12;\n\x0cResolveImage\x12\x16.slicewise.v1.ImageRef\x1a\x13.slicewise.v1.Imageb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "proto.wire.generated.slicewise_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'proto.wire.generated.slicewise_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_REPLICASET_SECRETSENTRY"]._loaded_options = None
-    _globals["_REPLICASET_SECRETSENTRY"]._serialized_options = b"8\001"
-    _globals["_EMPTY"]._serialized_start = 54
-    _globals["_EMPTY"]._serialized_end = 61
-    _globals["_FAILURE"]._serialized_start = 63
-    _globals["_FAILURE"]._serialized_end = 126
-    _globals["_JSON"]._serialized_start = 128
-    _globals["_JSON"]._serialized_end = 148
-    _globals["_CALLUP"]._serialized_start = 151
-    _globals["_CALLUP"]._serialized_end = 410
-    _globals["_CALLSHELLO"]._serialized_start = 412
-    _globals["_CALLSHELLO"]._serialized_end = 455
-    _globals["_PLACE"]._serialized_start = 458
-    _globals["_PLACE"]._serialized_end = 613
-    _globals["_CANCEL"]._serialized_start = 615
-    _globals["_CANCEL"]._serialized_end = 656
-    _globals["_RELEASE"]._serialized_start = 658
-    _globals["_RELEASE"]._serialized_end = 704
-    _globals["_OBSERVED"]._serialized_start = 706
-    _globals["_OBSERVED"]._serialized_end = 816
-    _globals["_CALLDOWN"]._serialized_start = 819
-    _globals["_CALLDOWN"]._serialized_end = 995
-    _globals["_BOUND"]._serialized_start = 997
-    _globals["_BOUND"]._serialized_end = 1072
-    _globals["_REFUSED"]._serialized_start = 1074
-    _globals["_REFUSED"]._serialized_end = 1140
-    _globals["_UNBOUND"]._serialized_start = 1142
-    _globals["_UNBOUND"]._serialized_end = 1228
-    _globals["_HINT"]._serialized_start = 1230
-    _globals["_HINT"]._serialized_end = 1328
-    _globals["_MODEL"]._serialized_start = 1331
-    _globals["_MODEL"]._serialized_end = 1529
-    _globals["_REGISTERED"]._serialized_start = 1531
-    _globals["_REGISTERED"]._serialized_end = 1599
-    _globals["_NODEUP"]._serialized_start = 1602
-    _globals["_NODEUP"]._serialized_end = 1972
-    _globals["_NODEHELLO"]._serialized_start = 1975
-    _globals["_NODEHELLO"]._serialized_end = 2124
-    _globals["_SLICESPEC"]._serialized_start = 2126
-    _globals["_SLICESPEC"]._serialized_end = 2228
-    _globals["_CACHEDWORKER"]._serialized_start = 2230
-    _globals["_CACHEDWORKER"]._serialized_end = 2353
-    _globals["_SLICEREPORT"]._serialized_start = 2356
-    _globals["_SLICEREPORT"]._serialized_end = 2595
-    _globals["_TURNSTARTED"]._serialized_start = 2597
-    _globals["_TURNSTARTED"]._serialized_end = 2658
-    _globals["_TURNENDED"]._serialized_start = 2661
-    _globals["_TURNENDED"]._serialized_end = 2792
-    _globals["_LOADED"]._serialized_start = 2794
-    _globals["_LOADED"]._serialized_end = 2910
-    _globals["_BINDINGENDED"]._serialized_start = 2912
-    _globals["_BINDINGENDED"]._serialized_end = 3001
-    _globals["_STORED"]._serialized_start = 3003
-    _globals["_STORED"]._serialized_end = 3062
-    _globals["_NODEDOWN"]._serialized_start = 3065
-    _globals["_NODEDOWN"]._serialized_end = 3353
-    _globals["_PREPARE"]._serialized_start = 3356
-    _globals["_PREPARE"]._serialized_end = 3531
-    _globals["_SOURCE"]._serialized_start = 3533
-    _globals["_SOURCE"]._serialized_end = 3576
-    _globals["_USUAL"]._serialized_start = 3578
-    _globals["_USUAL"]._serialized_end = 3636
-    _globals["_UNBIND"]._serialized_start = 3638
-    _globals["_UNBIND"]._serialized_end = 3706
-    _globals["_WANTED"]._serialized_start = 3708
-    _globals["_WANTED"]._serialized_end = 3750
-    _globals["_HOLD"]._serialized_start = 3752
-    _globals["_HOLD"]._serialized_end = 3813
-    _globals["_EPOCH"]._serialized_start = 3815
-    _globals["_EPOCH"]._serialized_end = 3837
-    _globals["_KEEP"]._serialized_start = 3839
-    _globals["_KEEP"]._serialized_end = 3899
-    _globals["_KEEPITEM"]._serialized_start = 3901
-    _globals["_KEEPITEM"]._serialized_end = 3964
-    _globals["_ADMITREQUEST"]._serialized_start = 3967
-    _globals["_ADMITREQUEST"]._serialized_end = 4114
-    _globals["_ADMITANSWER"]._serialized_start = 4116
-    _globals["_ADMITANSWER"]._serialized_end = 4202
-    _globals["_PULLREQUEST"]._serialized_start = 4204
-    _globals["_PULLREQUEST"]._serialized_end = 4251
-    _globals["_CHUNK"]._serialized_start = 4253
-    _globals["_CHUNK"]._serialized_end = 4320
-    _globals["_FUNCTIONREF"]._serialized_start = 4322
-    _globals["_FUNCTIONREF"]._serialized_end = 4368
-    _globals["_REPLICASET"]._serialized_start = 4371
-    _globals["_REPLICASET"]._serialized_end = 4659
-    _globals["_REPLICASET_SECRETSENTRY"]._serialized_start = 4613
-    _globals["_REPLICASET_SECRETSENTRY"]._serialized_end = 4659
-    _globals["_HOSTANSWER"]._serialized_start = 4661
-    _globals["_HOSTANSWER"]._serialized_end = 4713
-    _globals["_HOSTSTATE"]._serialized_start = 4715
-    _globals["_HOSTSTATE"]._serialized_end = 4774
-    _globals["_FUNCTIONSTATE"]._serialized_start = 4776
-    _globals["_FUNCTIONSTATE"]._serialized_end = 4902
-    _globals["_REPLICASTATE"]._serialized_start = 4905
-    _globals["_REPLICASTATE"]._serialized_end = 5086
-    _globals["_LOGSREQUEST"]._serialized_start = 5089
-    _globals["_LOGSREQUEST"]._serialized_end = 5218
-    _globals["_LOGLINE"]._serialized_start = 5220
-    _globals["_LOGLINE"]._serialized_end = 5311
-    _globals["_IMAGEREF"]._serialized_start = 5313
-    _globals["_IMAGEREF"]._serialized_end = 5337
-    _globals["_IMAGE"]._serialized_start = 5340
-    _globals["_IMAGE"]._serialized_end = 5490
-    _globals["_SCHEDULER"]._serialized_start = 5493
-    _globals["_SCHEDULER"]._serialized_end = 5899
-    _globals["_CACHEMANAGER"]._serialized_start = 5902
-    _globals["_CACHEMANAGER"]._serialized_end = 6091
-    _globals["_GPUMANAGER"]._serialized_start = 6093
-    _globals["_GPUMANAGER"]._serialized_end = 6217
-    _globals["_DOOR"]._serialized_start = 6219
-    _globals["_DOOR"]._serialized_end = 6283
-    _globals["_FUNCTIONHOST"]._serialized_start = 6286
-    _globals["_FUNCTIONHOST"]._serialized_end = 6602
+  DESCRIPTOR._loaded_options = None
+  _globals['_REPLICASET_SECRETSENTRY']._loaded_options = None
+  _globals['_REPLICASET_SECRETSENTRY']._serialized_options = b'8\001'
+  _globals['_EMPTY']._serialized_start=54
+  _globals['_EMPTY']._serialized_end=61
+  _globals['_FAILURE']._serialized_start=63
+  _globals['_FAILURE']._serialized_end=126
+  _globals['_JSON']._serialized_start=128
+  _globals['_JSON']._serialized_end=148
+  _globals['_CALLUP']._serialized_start=151
+  _globals['_CALLUP']._serialized_end=410
+  _globals['_CALLSHELLO']._serialized_start=412
+  _globals['_CALLSHELLO']._serialized_end=455
+  _globals['_PLACE']._serialized_start=458
+  _globals['_PLACE']._serialized_end=613
+  _globals['_CANCEL']._serialized_start=615
+  _globals['_CANCEL']._serialized_end=656
+  _globals['_RELEASE']._serialized_start=658
+  _globals['_RELEASE']._serialized_end=704
+  _globals['_OBSERVED']._serialized_start=706
+  _globals['_OBSERVED']._serialized_end=816
+  _globals['_CALLDOWN']._serialized_start=819
+  _globals['_CALLDOWN']._serialized_end=995
+  _globals['_BOUND']._serialized_start=997
+  _globals['_BOUND']._serialized_end=1072
+  _globals['_REFUSED']._serialized_start=1074
+  _globals['_REFUSED']._serialized_end=1140
+  _globals['_UNBOUND']._serialized_start=1142
+  _globals['_UNBOUND']._serialized_end=1228
+  _globals['_HINT']._serialized_start=1230
+  _globals['_HINT']._serialized_end=1328
+  _globals['_MODEL']._serialized_start=1331
+  _globals['_MODEL']._serialized_end=1529
+  _globals['_REGISTERED']._serialized_start=1531
+  _globals['_REGISTERED']._serialized_end=1599
+  _globals['_NODEUP']._serialized_start=1602
+  _globals['_NODEUP']._serialized_end=1972
+  _globals['_NODEHELLO']._serialized_start=1975
+  _globals['_NODEHELLO']._serialized_end=2124
+  _globals['_SLICESPEC']._serialized_start=2126
+  _globals['_SLICESPEC']._serialized_end=2228
+  _globals['_CACHEDWORKER']._serialized_start=2230
+  _globals['_CACHEDWORKER']._serialized_end=2353
+  _globals['_SLICEREPORT']._serialized_start=2356
+  _globals['_SLICEREPORT']._serialized_end=2595
+  _globals['_TURNSTARTED']._serialized_start=2597
+  _globals['_TURNSTARTED']._serialized_end=2658
+  _globals['_TURNENDED']._serialized_start=2661
+  _globals['_TURNENDED']._serialized_end=2792
+  _globals['_LOADED']._serialized_start=2794
+  _globals['_LOADED']._serialized_end=2910
+  _globals['_BINDINGENDED']._serialized_start=2912
+  _globals['_BINDINGENDED']._serialized_end=3001
+  _globals['_STORED']._serialized_start=3003
+  _globals['_STORED']._serialized_end=3062
+  _globals['_NODEDOWN']._serialized_start=3065
+  _globals['_NODEDOWN']._serialized_end=3353
+  _globals['_PREPARE']._serialized_start=3356
+  _globals['_PREPARE']._serialized_end=3531
+  _globals['_SOURCE']._serialized_start=3533
+  _globals['_SOURCE']._serialized_end=3576
+  _globals['_USUAL']._serialized_start=3578
+  _globals['_USUAL']._serialized_end=3636
+  _globals['_UNBIND']._serialized_start=3638
+  _globals['_UNBIND']._serialized_end=3706
+  _globals['_WANTED']._serialized_start=3708
+  _globals['_WANTED']._serialized_end=3750
+  _globals['_HOLD']._serialized_start=3752
+  _globals['_HOLD']._serialized_end=3813
+  _globals['_EPOCH']._serialized_start=3815
+  _globals['_EPOCH']._serialized_end=3837
+  _globals['_KEEP']._serialized_start=3839
+  _globals['_KEEP']._serialized_end=3899
+  _globals['_KEEPITEM']._serialized_start=3901
+  _globals['_KEEPITEM']._serialized_end=3964
+  _globals['_ADMITREQUEST']._serialized_start=3967
+  _globals['_ADMITREQUEST']._serialized_end=4114
+  _globals['_ADMITANSWER']._serialized_start=4116
+  _globals['_ADMITANSWER']._serialized_end=4202
+  _globals['_PULLREQUEST']._serialized_start=4204
+  _globals['_PULLREQUEST']._serialized_end=4251
+  _globals['_CHUNK']._serialized_start=4253
+  _globals['_CHUNK']._serialized_end=4320
+  _globals['_FUNCTIONREF']._serialized_start=4322
+  _globals['_FUNCTIONREF']._serialized_end=4368
+  _globals['_REPLICASET']._serialized_start=4371
+  _globals['_REPLICASET']._serialized_end=4659
+  _globals['_REPLICASET_SECRETSENTRY']._serialized_start=4613
+  _globals['_REPLICASET_SECRETSENTRY']._serialized_end=4659
+  _globals['_HOSTANSWER']._serialized_start=4661
+  _globals['_HOSTANSWER']._serialized_end=4713
+  _globals['_HOSTSTATE']._serialized_start=4715
+  _globals['_HOSTSTATE']._serialized_end=4774
+  _globals['_FUNCTIONSTATE']._serialized_start=4776
+  _globals['_FUNCTIONSTATE']._serialized_end=4902
+  _globals['_REPLICASTATE']._serialized_start=4905
+  _globals['_REPLICASTATE']._serialized_end=5086
+  _globals['_LOGSREQUEST']._serialized_start=5089
+  _globals['_LOGSREQUEST']._serialized_end=5218
+  _globals['_LOGLINE']._serialized_start=5220
+  _globals['_LOGLINE']._serialized_end=5311
+  _globals['_IMAGEREF']._serialized_start=5313
+  _globals['_IMAGEREF']._serialized_end=5337
+  _globals['_IMAGE']._serialized_start=5340
+  _globals['_IMAGE']._serialized_end=5490
+  _globals['_SCHEDULER']._serialized_start=5493
+  _globals['_SCHEDULER']._serialized_end=5899
+  _globals['_CACHEMANAGER']._serialized_start=5902
+  _globals['_CACHEMANAGER']._serialized_end=6091
+  _globals['_GPUMANAGER']._serialized_start=6093
+  _globals['_GPUMANAGER']._serialized_end=6217
+  _globals['_DOOR']._serialized_start=6219
+  _globals['_DOOR']._serialized_end=6283
+  _globals['_FUNCTIONHOST']._serialized_start=6286
+  _globals['_FUNCTIONHOST']._serialized_end=6602
 # @@protoc_insertion_point(module_scope)

@@ -18,9 +18,7 @@ class Failure(_message.Message):
     code: str
     message: str
     retry_after_s: float
-    def __init__(
-        self, code: _Optional[str] = ..., message: _Optional[str] = ..., retry_after_s: _Optional[float] = ...
-    ) -> None: ...
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., retry_after_s: _Optional[float] = ...) -> None: ...
 
 class Json(_message.Message):
     __slots__ = ("text",)
@@ -42,15 +40,7 @@ class CallUp(_message.Message):
     observed: Observed
     hello: CallsHello
     more: _containers.RepeatedCompositeFieldContainer[CallUp]
-    def __init__(
-        self,
-        place: _Optional[_Union[Place, _Mapping]] = ...,
-        cancel: _Optional[_Union[Cancel, _Mapping]] = ...,
-        release: _Optional[_Union[Release, _Mapping]] = ...,
-        observed: _Optional[_Union[Observed, _Mapping]] = ...,
-        hello: _Optional[_Union[CallsHello, _Mapping]] = ...,
-        more: _Optional[_Iterable[_Union[CallUp, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, place: _Optional[_Union[Place, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., observed: _Optional[_Union[Observed, _Mapping]] = ..., hello: _Optional[_Union[CallsHello, _Mapping]] = ..., more: _Optional[_Iterable[_Union[CallUp, _Mapping]]] = ...) -> None: ...
 
 class CallsHello(_message.Message):
     __slots__ = ("who", "bindings")
@@ -80,18 +70,7 @@ class Place(_message.Message):
     deadline_ns: int
     late: bool
     avoid: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self,
-        call_id: _Optional[str] = ...,
-        worker: _Optional[str] = ...,
-        batch: _Optional[int] = ...,
-        sla_ns: _Optional[int] = ...,
-        waited_ns: _Optional[int] = ...,
-        skips: _Optional[int] = ...,
-        deadline_ns: _Optional[int] = ...,
-        late: _Optional[bool] = ...,
-        avoid: _Optional[_Iterable[str]] = ...,
-    ) -> None: ...
+    def __init__(self, call_id: _Optional[str] = ..., worker: _Optional[str] = ..., batch: _Optional[int] = ..., sla_ns: _Optional[int] = ..., waited_ns: _Optional[int] = ..., skips: _Optional[int] = ..., deadline_ns: _Optional[int] = ..., late: _Optional[bool] = ..., avoid: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("call_id", "reason")
@@ -123,15 +102,7 @@ class Observed(_message.Message):
     between_ns: int
     calls: int
     total_ns: int
-    def __init__(
-        self,
-        worker: _Optional[str] = ...,
-        batch: _Optional[int] = ...,
-        gap_ns: _Optional[int] = ...,
-        between_ns: _Optional[int] = ...,
-        calls: _Optional[int] = ...,
-        total_ns: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, worker: _Optional[str] = ..., batch: _Optional[int] = ..., gap_ns: _Optional[int] = ..., between_ns: _Optional[int] = ..., calls: _Optional[int] = ..., total_ns: _Optional[int] = ...) -> None: ...
 
 class CallDown(_message.Message):
     __slots__ = ("bound", "refused", "hint", "unbound")
@@ -143,13 +114,7 @@ class CallDown(_message.Message):
     refused: Refused
     hint: Hint
     unbound: Unbound
-    def __init__(
-        self,
-        bound: _Optional[_Union[Bound, _Mapping]] = ...,
-        refused: _Optional[_Union[Refused, _Mapping]] = ...,
-        hint: _Optional[_Union[Hint, _Mapping]] = ...,
-        unbound: _Optional[_Union[Unbound, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, bound: _Optional[_Union[Bound, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., hint: _Optional[_Union[Hint, _Mapping]] = ..., unbound: _Optional[_Union[Unbound, _Mapping]] = ...) -> None: ...
 
 class Bound(_message.Message):
     __slots__ = ("call_id", "binding", "skips", "queued_ns")
@@ -161,13 +126,7 @@ class Bound(_message.Message):
     binding: str
     skips: int
     queued_ns: int
-    def __init__(
-        self,
-        call_id: _Optional[str] = ...,
-        binding: _Optional[str] = ...,
-        skips: _Optional[int] = ...,
-        queued_ns: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, call_id: _Optional[str] = ..., binding: _Optional[str] = ..., skips: _Optional[int] = ..., queued_ns: _Optional[int] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("call_id", "failure")
@@ -185,12 +144,7 @@ class Unbound(_message.Message):
     binding_id: str
     call_id: str
     failure: Failure
-    def __init__(
-        self,
-        binding_id: _Optional[str] = ...,
-        call_id: _Optional[str] = ...,
-        failure: _Optional[_Union[Failure, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, binding_id: _Optional[str] = ..., call_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Hint(_message.Message):
     __slots__ = ("worker", "gap_ns", "load_ns", "known", "policy_needs_batch")
@@ -204,28 +158,10 @@ class Hint(_message.Message):
     load_ns: int
     known: bool
     policy_needs_batch: bool
-    def __init__(
-        self,
-        worker: _Optional[str] = ...,
-        gap_ns: _Optional[int] = ...,
-        load_ns: _Optional[int] = ...,
-        known: _Optional[bool] = ...,
-        policy_needs_batch: _Optional[bool] = ...,
-    ) -> None: ...
+    def __init__(self, worker: _Optional[str] = ..., gap_ns: _Optional[int] = ..., load_ns: _Optional[int] = ..., known: _Optional[bool] = ..., policy_needs_batch: _Optional[bool] = ...) -> None: ...
 
 class Model(_message.Message):
-    __slots__ = (
-        "digest",
-        "worker",
-        "kind",
-        "class_name",
-        "tensor_bytes",
-        "package_bytes",
-        "python",
-        "torch",
-        "distributions_json",
-        "environment",
-    )
+    __slots__ = ("digest", "worker", "kind", "class_name", "tensor_bytes", "package_bytes", "python", "torch", "distributions_json", "environment")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -246,19 +182,7 @@ class Model(_message.Message):
     torch: str
     distributions_json: str
     environment: str
-    def __init__(
-        self,
-        digest: _Optional[str] = ...,
-        worker: _Optional[str] = ...,
-        kind: _Optional[str] = ...,
-        class_name: _Optional[str] = ...,
-        tensor_bytes: _Optional[int] = ...,
-        package_bytes: _Optional[int] = ...,
-        python: _Optional[str] = ...,
-        torch: _Optional[str] = ...,
-        distributions_json: _Optional[str] = ...,
-        environment: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, digest: _Optional[str] = ..., worker: _Optional[str] = ..., kind: _Optional[str] = ..., class_name: _Optional[str] = ..., tensor_bytes: _Optional[int] = ..., package_bytes: _Optional[int] = ..., python: _Optional[str] = ..., torch: _Optional[str] = ..., distributions_json: _Optional[str] = ..., environment: _Optional[str] = ...) -> None: ...
 
 class Registered(_message.Message):
     __slots__ = ("stored", "failure")
@@ -286,17 +210,7 @@ class NodeUp(_message.Message):
     binding_ended: BindingEnded
     stored: Stored
     more: _containers.RepeatedCompositeFieldContainer[NodeUp]
-    def __init__(
-        self,
-        hello: _Optional[_Union[NodeHello, _Mapping]] = ...,
-        report: _Optional[_Union[SliceReport, _Mapping]] = ...,
-        turn_started: _Optional[_Union[TurnStarted, _Mapping]] = ...,
-        turn_ended: _Optional[_Union[TurnEnded, _Mapping]] = ...,
-        loaded: _Optional[_Union[Loaded, _Mapping]] = ...,
-        binding_ended: _Optional[_Union[BindingEnded, _Mapping]] = ...,
-        stored: _Optional[_Union[Stored, _Mapping]] = ...,
-        more: _Optional[_Iterable[_Union[NodeUp, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, hello: _Optional[_Union[NodeHello, _Mapping]] = ..., report: _Optional[_Union[SliceReport, _Mapping]] = ..., turn_started: _Optional[_Union[TurnStarted, _Mapping]] = ..., turn_ended: _Optional[_Union[TurnEnded, _Mapping]] = ..., loaded: _Optional[_Union[Loaded, _Mapping]] = ..., binding_ended: _Optional[_Union[BindingEnded, _Mapping]] = ..., stored: _Optional[_Union[Stored, _Mapping]] = ..., more: _Optional[_Iterable[_Union[NodeUp, _Mapping]]] = ...) -> None: ...
 
 class NodeHello(_message.Message):
     __slots__ = ("node", "door_path", "door_address", "control_address", "slices", "zygotes")
@@ -312,15 +226,7 @@ class NodeHello(_message.Message):
     control_address: str
     slices: _containers.RepeatedCompositeFieldContainer[SliceSpec]
     zygotes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self,
-        node: _Optional[str] = ...,
-        door_path: _Optional[str] = ...,
-        door_address: _Optional[str] = ...,
-        control_address: _Optional[str] = ...,
-        slices: _Optional[_Iterable[_Union[SliceSpec, _Mapping]]] = ...,
-        zygotes: _Optional[_Iterable[str]] = ...,
-    ) -> None: ...
+    def __init__(self, node: _Optional[str] = ..., door_path: _Optional[str] = ..., door_address: _Optional[str] = ..., control_address: _Optional[str] = ..., slices: _Optional[_Iterable[_Union[SliceSpec, _Mapping]]] = ..., zygotes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SliceSpec(_message.Message):
     __slots__ = ("id", "node", "index", "gpcs", "memory_bytes", "kind")
@@ -336,15 +242,7 @@ class SliceSpec(_message.Message):
     gpcs: int
     memory_bytes: int
     kind: str
-    def __init__(
-        self,
-        id: _Optional[str] = ...,
-        node: _Optional[str] = ...,
-        index: _Optional[int] = ...,
-        gpcs: _Optional[int] = ...,
-        memory_bytes: _Optional[int] = ...,
-        kind: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., node: _Optional[str] = ..., index: _Optional[int] = ..., gpcs: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class CachedWorker(_message.Message):
     __slots__ = ("key", "status", "held_bytes", "last_used_ns", "models", "exclusive_to")
@@ -360,29 +258,10 @@ class CachedWorker(_message.Message):
     last_used_ns: int
     models: _containers.RepeatedScalarFieldContainer[str]
     exclusive_to: str
-    def __init__(
-        self,
-        key: _Optional[str] = ...,
-        status: _Optional[str] = ...,
-        held_bytes: _Optional[int] = ...,
-        last_used_ns: _Optional[int] = ...,
-        models: _Optional[_Iterable[str]] = ...,
-        exclusive_to: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, key: _Optional[str] = ..., status: _Optional[str] = ..., held_bytes: _Optional[int] = ..., last_used_ns: _Optional[int] = ..., models: _Optional[_Iterable[str]] = ..., exclusive_to: _Optional[str] = ...) -> None: ...
 
 class SliceReport(_message.Message):
-    __slots__ = (
-        "spec",
-        "sequence",
-        "pool",
-        "status",
-        "free_bytes",
-        "workers",
-        "bindings",
-        "turn",
-        "turn_started_ns",
-        "waiting",
-    )
+    __slots__ = ("spec", "sequence", "pool", "status", "free_bytes", "workers", "bindings", "turn", "turn_started_ns", "waiting")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
@@ -403,19 +282,7 @@ class SliceReport(_message.Message):
     turn: str
     turn_started_ns: int
     waiting: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self,
-        spec: _Optional[_Union[SliceSpec, _Mapping]] = ...,
-        sequence: _Optional[int] = ...,
-        pool: _Optional[str] = ...,
-        status: _Optional[str] = ...,
-        free_bytes: _Optional[int] = ...,
-        workers: _Optional[_Iterable[_Union[CachedWorker, _Mapping]]] = ...,
-        bindings: _Optional[_Iterable[str]] = ...,
-        turn: _Optional[str] = ...,
-        turn_started_ns: _Optional[int] = ...,
-        waiting: _Optional[_Iterable[str]] = ...,
-    ) -> None: ...
+    def __init__(self, spec: _Optional[_Union[SliceSpec, _Mapping]] = ..., sequence: _Optional[int] = ..., pool: _Optional[str] = ..., status: _Optional[str] = ..., free_bytes: _Optional[int] = ..., workers: _Optional[_Iterable[_Union[CachedWorker, _Mapping]]] = ..., bindings: _Optional[_Iterable[str]] = ..., turn: _Optional[str] = ..., turn_started_ns: _Optional[int] = ..., waiting: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TurnStarted(_message.Message):
     __slots__ = ("binding_id", "slice", "hit")
@@ -425,9 +292,7 @@ class TurnStarted(_message.Message):
     binding_id: str
     slice: str
     hit: bool
-    def __init__(
-        self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., hit: _Optional[bool] = ...
-    ) -> None: ...
+    def __init__(self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., hit: _Optional[bool] = ...) -> None: ...
 
 class TurnEnded(_message.Message):
     __slots__ = ("binding_id", "slice", "worker", "calls", "infer_ns", "batch", "handover_ns")
@@ -445,16 +310,7 @@ class TurnEnded(_message.Message):
     infer_ns: int
     batch: int
     handover_ns: int
-    def __init__(
-        self,
-        binding_id: _Optional[str] = ...,
-        slice: _Optional[str] = ...,
-        worker: _Optional[str] = ...,
-        calls: _Optional[int] = ...,
-        infer_ns: _Optional[int] = ...,
-        batch: _Optional[int] = ...,
-        handover_ns: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., worker: _Optional[str] = ..., calls: _Optional[int] = ..., infer_ns: _Optional[int] = ..., batch: _Optional[int] = ..., handover_ns: _Optional[int] = ...) -> None: ...
 
 class Loaded(_message.Message):
     __slots__ = ("slice", "worker", "load_ns", "held_bytes", "failure")
@@ -468,14 +324,7 @@ class Loaded(_message.Message):
     load_ns: int
     held_bytes: int
     failure: Failure
-    def __init__(
-        self,
-        slice: _Optional[str] = ...,
-        worker: _Optional[str] = ...,
-        load_ns: _Optional[int] = ...,
-        held_bytes: _Optional[int] = ...,
-        failure: _Optional[_Union[Failure, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, slice: _Optional[str] = ..., worker: _Optional[str] = ..., load_ns: _Optional[int] = ..., held_bytes: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class BindingEnded(_message.Message):
     __slots__ = ("binding_id", "slice", "failure")
@@ -485,12 +334,7 @@ class BindingEnded(_message.Message):
     binding_id: str
     slice: str
     failure: Failure
-    def __init__(
-        self,
-        binding_id: _Optional[str] = ...,
-        slice: _Optional[str] = ...,
-        failure: _Optional[_Union[Failure, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Stored(_message.Message):
     __slots__ = ("digests", "whole", "functions")
@@ -500,12 +344,7 @@ class Stored(_message.Message):
     digests: _containers.RepeatedScalarFieldContainer[str]
     whole: bool
     functions: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self,
-        digests: _Optional[_Iterable[str]] = ...,
-        whole: _Optional[bool] = ...,
-        functions: _Optional[_Iterable[str]] = ...,
-    ) -> None: ...
+    def __init__(self, digests: _Optional[_Iterable[str]] = ..., whole: _Optional[bool] = ..., functions: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NodeDown(_message.Message):
     __slots__ = ("prepare", "unbind", "wanted", "epoch", "keep", "hold", "more")
@@ -523,16 +362,7 @@ class NodeDown(_message.Message):
     keep: Keep
     hold: Hold
     more: _containers.RepeatedCompositeFieldContainer[NodeDown]
-    def __init__(
-        self,
-        prepare: _Optional[_Union[Prepare, _Mapping]] = ...,
-        unbind: _Optional[_Union[Unbind, _Mapping]] = ...,
-        wanted: _Optional[_Union[Wanted, _Mapping]] = ...,
-        epoch: _Optional[_Union[Epoch, _Mapping]] = ...,
-        keep: _Optional[_Union[Keep, _Mapping]] = ...,
-        hold: _Optional[_Union[Hold, _Mapping]] = ...,
-        more: _Optional[_Iterable[_Union[NodeDown, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, prepare: _Optional[_Union[Prepare, _Mapping]] = ..., unbind: _Optional[_Union[Unbind, _Mapping]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., epoch: _Optional[_Union[Epoch, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., more: _Optional[_Iterable[_Union[NodeDown, _Mapping]]] = ...) -> None: ...
 
 class Prepare(_message.Message):
     __slots__ = ("binding", "models", "sources", "usual", "load_ns", "held_bytes")
@@ -548,15 +378,7 @@ class Prepare(_message.Message):
     usual: Usual
     load_ns: int
     held_bytes: int
-    def __init__(
-        self,
-        binding: _Optional[str] = ...,
-        models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...,
-        sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ...,
-        usual: _Optional[_Union[Usual, _Mapping]] = ...,
-        load_ns: _Optional[int] = ...,
-        held_bytes: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, binding: _Optional[str] = ..., models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., usual: _Optional[_Union[Usual, _Mapping]] = ..., load_ns: _Optional[int] = ..., held_bytes: _Optional[int] = ...) -> None: ...
 
 class Source(_message.Message):
     __slots__ = ("digest", "addresses")
@@ -574,9 +396,7 @@ class Usual(_message.Message):
     gap_ns: int
     between_ns: int
     calls: float
-    def __init__(
-        self, gap_ns: _Optional[int] = ..., between_ns: _Optional[int] = ..., calls: _Optional[float] = ...
-    ) -> None: ...
+    def __init__(self, gap_ns: _Optional[int] = ..., between_ns: _Optional[int] = ..., calls: _Optional[float] = ...) -> None: ...
 
 class Unbind(_message.Message):
     __slots__ = ("binding_id", "failure")
@@ -584,9 +404,7 @@ class Unbind(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     binding_id: str
     failure: Failure
-    def __init__(
-        self, binding_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...
-    ) -> None: ...
+    def __init__(self, binding_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Wanted(_message.Message):
     __slots__ = ("digests", "workers")
@@ -602,9 +420,7 @@ class Hold(_message.Message):
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     model: Model
     addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(
-        self, model: _Optional[_Union[Model, _Mapping]] = ..., addresses: _Optional[_Iterable[str]] = ...
-    ) -> None: ...
+    def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Epoch(_message.Message):
     __slots__ = ("epoch",)
@@ -618,9 +434,7 @@ class Keep(_message.Message):
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     slice: str
     items: _containers.RepeatedCompositeFieldContainer[KeepItem]
-    def __init__(
-        self, slice: _Optional[str] = ..., items: _Optional[_Iterable[_Union[KeepItem, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, slice: _Optional[str] = ..., items: _Optional[_Iterable[_Union[KeepItem, _Mapping]]] = ...) -> None: ...
 
 class KeepItem(_message.Message):
     __slots__ = ("worker", "queued", "calls_per_s")
@@ -630,9 +444,7 @@ class KeepItem(_message.Message):
     worker: str
     queued: int
     calls_per_s: float
-    def __init__(
-        self, worker: _Optional[str] = ..., queued: _Optional[int] = ..., calls_per_s: _Optional[float] = ...
-    ) -> None: ...
+    def __init__(self, worker: _Optional[str] = ..., queued: _Optional[int] = ..., calls_per_s: _Optional[float] = ...) -> None: ...
 
 class AdmitRequest(_message.Message):
     __slots__ = ("slice", "worker", "needed_bytes", "never", "keep")
@@ -646,14 +458,7 @@ class AdmitRequest(_message.Message):
     needed_bytes: int
     never: _containers.RepeatedScalarFieldContainer[str]
     keep: _containers.RepeatedCompositeFieldContainer[KeepItem]
-    def __init__(
-        self,
-        slice: _Optional[_Union[SliceReport, _Mapping]] = ...,
-        worker: _Optional[str] = ...,
-        needed_bytes: _Optional[int] = ...,
-        never: _Optional[_Iterable[str]] = ...,
-        keep: _Optional[_Iterable[_Union[KeepItem, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, slice: _Optional[_Union[SliceReport, _Mapping]] = ..., worker: _Optional[str] = ..., needed_bytes: _Optional[int] = ..., never: _Optional[_Iterable[str]] = ..., keep: _Optional[_Iterable[_Union[KeepItem, _Mapping]]] = ...) -> None: ...
 
 class AdmitAnswer(_message.Message):
     __slots__ = ("victims", "reason", "failure")
@@ -663,12 +468,7 @@ class AdmitAnswer(_message.Message):
     victims: _containers.RepeatedScalarFieldContainer[str]
     reason: str
     failure: Failure
-    def __init__(
-        self,
-        victims: _Optional[_Iterable[str]] = ...,
-        reason: _Optional[str] = ...,
-        failure: _Optional[_Union[Failure, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, victims: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class PullRequest(_message.Message):
     __slots__ = ("digest", "function")
@@ -688,13 +488,7 @@ class Chunk(_message.Message):
     data: bytes
     last: bool
     spoken: bytes
-    def __init__(
-        self,
-        header: _Optional[str] = ...,
-        data: _Optional[bytes] = ...,
-        last: _Optional[bool] = ...,
-        spoken: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, header: _Optional[str] = ..., data: _Optional[bytes] = ..., last: _Optional[bool] = ..., spoken: _Optional[bytes] = ...) -> None: ...
 
 class FunctionRef(_message.Message):
     __slots__ = ("namespace", "name")
@@ -705,17 +499,7 @@ class FunctionRef(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ReplicaSet(_message.Message):
-    __slots__ = (
-        "function",
-        "deployment_json",
-        "replicas",
-        "revision",
-        "uid",
-        "gpu",
-        "credential",
-        "secrets",
-        "generation",
-    )
+    __slots__ = ("function", "deployment_json", "replicas", "revision", "uid", "gpu", "credential", "secrets", "generation")
     class SecretsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -723,7 +507,6 @@ class ReplicaSet(_message.Message):
         key: str
         value: bytes
         def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
-
     FUNCTION_FIELD_NUMBER: _ClassVar[int]
     DEPLOYMENT_JSON_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -742,18 +525,7 @@ class ReplicaSet(_message.Message):
     credential: str
     secrets: _containers.ScalarMap[str, bytes]
     generation: int
-    def __init__(
-        self,
-        function: _Optional[_Union[FunctionRef, _Mapping]] = ...,
-        deployment_json: _Optional[str] = ...,
-        replicas: _Optional[int] = ...,
-        revision: _Optional[str] = ...,
-        uid: _Optional[int] = ...,
-        gpu: _Optional[bool] = ...,
-        credential: _Optional[str] = ...,
-        secrets: _Optional[_Mapping[str, bytes]] = ...,
-        generation: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, function: _Optional[_Union[FunctionRef, _Mapping]] = ..., deployment_json: _Optional[str] = ..., replicas: _Optional[int] = ..., revision: _Optional[str] = ..., uid: _Optional[int] = ..., gpu: _Optional[bool] = ..., credential: _Optional[str] = ..., secrets: _Optional[_Mapping[str, bytes]] = ..., generation: _Optional[int] = ...) -> None: ...
 
 class HostAnswer(_message.Message):
     __slots__ = ("failure",)
@@ -775,25 +547,10 @@ class FunctionState(_message.Message):
     function: FunctionRef
     generation: int
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaState]
-    def __init__(
-        self,
-        function: _Optional[_Union[FunctionRef, _Mapping]] = ...,
-        generation: _Optional[int] = ...,
-        replicas: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, function: _Optional[_Union[FunctionRef, _Mapping]] = ..., generation: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
-    __slots__ = (
-        "id",
-        "address",
-        "status",
-        "why",
-        "restarts",
-        "started_unix_ns",
-        "generation",
-        "cpu_millicores",
-        "memory_bytes",
-    )
+    __slots__ = ("id", "address", "status", "why", "restarts", "started_unix_ns", "generation", "cpu_millicores", "memory_bytes")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -812,18 +569,7 @@ class ReplicaState(_message.Message):
     generation: int
     cpu_millicores: float
     memory_bytes: int
-    def __init__(
-        self,
-        id: _Optional[str] = ...,
-        address: _Optional[str] = ...,
-        status: _Optional[str] = ...,
-        why: _Optional[str] = ...,
-        restarts: _Optional[int] = ...,
-        started_unix_ns: _Optional[int] = ...,
-        generation: _Optional[int] = ...,
-        cpu_millicores: _Optional[float] = ...,
-        memory_bytes: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., status: _Optional[str] = ..., why: _Optional[str] = ..., restarts: _Optional[int] = ..., started_unix_ns: _Optional[int] = ..., generation: _Optional[int] = ..., cpu_millicores: _Optional[float] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("function", "instance", "tail", "follow", "since_unix_ns")
@@ -837,14 +583,7 @@ class LogsRequest(_message.Message):
     tail: int
     follow: bool
     since_unix_ns: int
-    def __init__(
-        self,
-        function: _Optional[_Union[FunctionRef, _Mapping]] = ...,
-        instance: _Optional[str] = ...,
-        tail: _Optional[int] = ...,
-        follow: _Optional[bool] = ...,
-        since_unix_ns: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, function: _Optional[_Union[FunctionRef, _Mapping]] = ..., instance: _Optional[str] = ..., tail: _Optional[int] = ..., follow: _Optional[bool] = ..., since_unix_ns: _Optional[int] = ...) -> None: ...
 
 class LogLine(_message.Message):
     __slots__ = ("name", "namespace", "instance", "unix_ns", "text")
@@ -858,14 +597,7 @@ class LogLine(_message.Message):
     instance: str
     unix_ns: int
     text: str
-    def __init__(
-        self,
-        name: _Optional[str] = ...,
-        namespace: _Optional[str] = ...,
-        instance: _Optional[str] = ...,
-        unix_ns: _Optional[int] = ...,
-        text: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., instance: _Optional[str] = ..., unix_ns: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class ImageRef(_message.Message):
     __slots__ = ("name",)
@@ -887,12 +619,4 @@ class Image(_message.Message):
     environment_json: str
     fprocess: str
     upstream_url: str
-    def __init__(
-        self,
-        failure: _Optional[_Union[Failure, _Mapping]] = ...,
-        digest: _Optional[str] = ...,
-        labels_json: _Optional[str] = ...,
-        environment_json: _Optional[str] = ...,
-        fprocess: _Optional[str] = ...,
-        upstream_url: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, failure: _Optional[_Union[Failure, _Mapping]] = ..., digest: _Optional[str] = ..., labels_json: _Optional[str] = ..., environment_json: _Optional[str] = ..., fprocess: _Optional[str] = ..., upstream_url: _Optional[str] = ...) -> None: ...

@@ -79,7 +79,7 @@ def too_large(text: str) -> bool:
 
 def of_code(code: str) -> str:
     """The way out of a refusal of the platform."""
-    if code.startswith("deadline_in_"):
+    if code.startswith("deadline_"):
         return _BY_CODE["deadline_exec"]
     return _BY_CODE.get(code, "")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +19,14 @@ from typing import Any
 
 from proto.types.errors import SlicewiseError
 from proto.wire.settings import write_yaml
+from slicewise.checking.images import remove
 from slicewise.client import logins
 from slicewise.client.http import Gateway
 from slicewise.launcher import board, issuing, logs
 from slicewise.launcher.layout import Layout
 
 READY_TIMEOUT_S = 180.0
+SLACK_S = 5.0  # of the way beside the handler; the check itself waits longer still
 # Four groups of services with seven seconds each at the very worst, as `slicewise down` has it.
 STOP_TIMEOUT_S = 35.0
 KILLED_TIMEOUT_S = 5.0
@@ -37,11 +38,12 @@ _LOG = "launcher"
 class PrivatePlatform:
     """`with PrivatePlatform(slices, 60.0) as platform:`, then `wait_ready`: what needs no platform runs meanwhile."""
 
-    def __init__(self, slices: str, timeout_s: float) -> None:
-        """`timeout_s`: the limit of one invocation."""
+    def __init__(self, slices: str, timeout_s: float, images: Path | None = None) -> None:
+        """`timeout_s`: the limit of one invocation; `images`: where bundles and environments lie, if not in it."""
         folder = Path(tempfile.mkdtemp(prefix="slicewise-check-"))
         folder.chmod(0o711)  # functions run as users of their own and pass through
         self.layout = Layout(folder)
+        self.images = images or self.layout.images
         self.slices = slices
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,9 +64,11 @@ class PrivatePlatform:
 
     def _start(self) -> None:
         settings = self.layout.root / "check.yaml"
-        # The whole way is given the caller's limit; the check itself waits a little longer than that.
-        gateway = {"upstream_timeout": self._timeout_s, "write_timeout": self._timeout_s + 5.0}
-        write_yaml(settings, {"host_service": {"report_calls": True}, "gateway": gateway})
+        # A little more than the handler has, so that it is the handler's own limit that is met and named.
+        gateway = {"upstream_timeout": self._timeout_s + SLACK_S, "write_timeout": self._timeout_s + SLACK_S}
+        images = {"images_dir": str(self.images)}
+        host = {**images, "report_calls": True}
+        write_yaml(settings, {"host_service": host, "gpu_manager": images, "gateway": gateway})
         command = [sys.executable, "-m", "slicewise.cli", "up", "--port", "0", "--metrics-port", "0", "--no-login"]
         command += ["--slices", self.slices, "--config", str(settings), "--state-dir", str(self.layout.root)]
         log = os.open(self.layout.log(_LOG), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -134,7 +138,7 @@ class PrivatePlatform:
                 except subprocess.TimeoutExpired:
                     process.kill()  # its children carry PDEATHSIG
                     process.wait(KILLED_TIMEOUT_S)
-            shutil.rmtree(self.layout.root, ignore_errors=True)
+            remove(self.layout.root)
         finally:
             signal.signal(signal.SIGINT, before)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +12,12 @@ from rich.table import Table
 from slicewise.commands.output import size
 
 _DIGITS = 12
+_WIDTH = 120  # where nobody says how wide it is
 
 
 def show(document: dict[str, Any], console: Console | None = None) -> None:
     """Print the document."""
-    out = console or Console(highlight=False, soft_wrap=True)
+    out = console or Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
     _models(out, document)
     for failure in document["failures"]:
         out.print(f"\n[bold red]fails[/bold red] ({failure['stage']}): {escape(failure['error'])}")

@@ -61,7 +61,7 @@ def run(platform: PrivatePlatform, request: Request, say: Progress, name: str = 
 
     The platform may still be coming up: the build goes on meanwhile.
     """
-    images = platform.layout.images
+    images = platform.images
     digest = bundles.build(request.directory, name, images, say, template=request.template)
     image = bundles.load(digest, images)
     bundle = bundles.bundle_path(digest, images).resolve()
@@ -72,7 +72,7 @@ def run(platform: PrivatePlatform, request: Request, say: Progress, name: str = 
     limits = {"exec_timeout": limit, "read_timeout": limit, "write_timeout": limit}
     deployment = {
         "service": name,
-        "image": name,
+        "image": f"{name}@sha256:{digest}",
         "labels": {"com.slicewise.gpu": "true"},
         "envVars": {**limits, **request.environment},
     }

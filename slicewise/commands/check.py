@@ -68,13 +68,18 @@ def check_command(
 def _check(request: Any, spec: str, state_dir: Path | None) -> dict[str, Any]:
     from rich.console import Console
 
-    from slicewise.checking import choosing, document, trial
+    from slicewise.checking import choosing, document, images, trial
     from slicewise.checking.platform import PrivatePlatform
     from slicewise.launcher.layout import default_state_dir
 
-    chosen, where = choosing.slices(spec, (state_dir or default_state_dir()).absolute())
+    folder = (state_dir or default_state_dir()).absolute()
+    chosen, where = choosing.slices(spec, folder)
     console = Console(stderr=True, highlight=False)
-    with console.status("starting") as status, PrivatePlatform(choosing.largest(chosen), request.timeout_s) as platform:
+    with (
+        console.status("starting") as status,
+        images.kept(request.directory, folder) as kept,
+        PrivatePlatform(choosing.largest(chosen), request.timeout_s, kept) as platform,
+    ):
         found = trial.run(platform, request, lambda step: status.update(step))
         # Its files go with the platform.
         told = document.make(found, chosen, where)

@@ -28,6 +28,7 @@ from gateway.service.metrics_door import MetricsDoor
 from gateway.service.pages import Pages
 from gateway.service.placing import Placer
 from gateway.service.providers.process import ProcessProvider
+from gateway.service.recording import ArrivalFile, Recorder
 from gateway.service.registry import Registry
 from gateway.service.scheduling import SchedulerQueries
 from gateway.service.securing import Securer
@@ -114,7 +115,13 @@ async def _parts(settings: Settings) -> AsyncIterator[tuple[Parts, Invoker, Logs
         metrics.spooled_bytes.set_function(lambda: spool.in_files)
         securer = Securer(registry, deployer, settings.max_waiting)
         sender = Sender(securer, pool, settings.wake_timeout, settings.upstream_timeout, settings.unreachable_timeout)
-        gpu_path = GpuPath(sender, spool, placer, metrics)
+        recorder: Recorder | None = None
+        if settings.arrivals_file is not None:
+            file = ArrivalFile(settings.arrivals_file, settings.record_bytes, settings.record_files)
+            recorder = Recorder(file, metrics.arrivals)
+            stack.push_async_callback(recorder.close)
+            await recorder.start()
+        gpu_path = GpuPath(sender, spool, placer, metrics, recorder)
         invoker = Invoker(
             registry, namespaces, sender, gpu_path, metrics, settings.read_timeout, settings.max_in_flight
         )

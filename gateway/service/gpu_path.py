@@ -15,6 +15,7 @@ from gateway.service.client import Client
 from gateway.service.entries import Replica
 from gateway.service.metrics import Metrics
 from gateway.service.placing import Placer
+from gateway.service.recording import Recorder
 from gateway.service.sending import Sender
 from gateway.service.spool import Spool, Spooled
 from proto.types import headers
@@ -29,16 +30,21 @@ _QUEUE, _LOAD, _INFER = (b"x-slicewise-queue-seconds", b"x-slicewise-load-second
 class GpuPath:
     """Serves calls of functions that bear the GPU flag."""
 
-    def __init__(self, sender: Sender, spool: Spool, placer: Placer, metrics: Metrics) -> None:
+    def __init__(
+        self, sender: Sender, spool: Spool, placer: Placer, metrics: Metrics, recorder: Recorder | None = None
+    ) -> None:
         self._sender = sender
         self._spool = spool
         self._placer = placer
         self._metrics = metrics
+        self._recorder = recorder
 
     async def serve(self, call: Call, client: Client, send: ASGISendCallable) -> int:
         """The status that was sent; raises Gone, SlicewiseError, TimeoutError."""
         batch = invocation.batch(call.header(headers.BATCH))
         sla_ns = invocation.sla_ns(call.header(headers.SLA), call.entry.record.sla_ns)
+        if self._recorder is not None:
+            self._recorder.note(call, batch, sla_ns)
         spooled = await self._spool.take(client, call.length())
         try:
             call.guard.watch_client()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import prometheus_client
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Summary
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -39,6 +39,12 @@ class Metrics:
         )
         self.spooled_bytes = Gauge(
             "slicewise_gateway_spooled_bytes", "Bytes of request bodies in files now", registry=self.registry
+        )
+        self.arrivals = Counter(
+            "slicewise_gateway_arrivals",
+            "GPU calls that came in while arrivals were recorded, by whether they are in the file",
+            ["recorded"],
+            registry=self.registry,
         )
         self._observers: dict[tuple[str, str], tuple[Histogram, list[int]]] = {}
         self._phase_observers: dict[str, tuple[Summary, ...]] = {}

@@ -63,6 +63,10 @@ class Settings(ServiceSettings):
     max_in_flight: int = Field(1000, ge=1)  # calls of one function, waiting ones included
     max_waiting: int = Field(500, ge=1)  # calls of one function that wait for a replica
     management_threads: int = Field(8, ge=1)
+    # what came in when, for `slicewise trace`
+    record_arrivals: Path | None = None  # a file, from state_dir if not absolute; none: nothing is recorded
+    record_bytes: int = Field(64 * _MIB, ge=4096)  # of one file, about a million calls
+    record_files: int = Field(4, ge=1)  # the current one and those before it; the oldest goes
     # functions
     function_namespace: str = DEFAULT_NAMESPACE
     namespaces: Texts = ()
@@ -73,6 +77,11 @@ class Settings(ServiceSettings):
     def spool_folder(self) -> Path:
         """Where long bodies go."""
         return self.spool_dir or self.state_dir / "spool"
+
+    @property
+    def arrivals_file(self) -> Path | None:
+        """Where arrivals are recorded."""
+        return self.state_dir / self.record_arrivals if self.record_arrivals is not None else None
 
     @property
     def metrics_page_urls(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ BENCHMARKS = (
     "cpu_handler",
     "miss",
     "policies",
+    "core_speed",
     "common_work",
     "probes",
     "footprint",

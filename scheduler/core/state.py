@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from proto.types.slices import SHARED_POOL
 from scheduler.core.estimates import Estimates
 from scheduler.core.requests import GlobalQueue, Request
@@ -22,6 +24,7 @@ class State:
         self.holders = Holders()
         self.by_size: list[list[Slice]] = []  # as `slices`, by GPCs, fewest first
         self._empty: dict[str, Slice] = {}  # slices that have nothing to do
+        self._empty_line: list[Slice] | None = None  # the same by index, once asked for
         self._only_empty_idle = not tuning.gaps and not tuning.ahead_limit_ns
 
     # ------------------------------------------------------------------ what others change
@@ -31,15 +34,20 @@ class State:
         sizes = sorted({g.spec.gpcs for g in self.slices})
         self.by_size = [[g for g in self.slices if g.spec.gpcs == size] for size in sizes]
         self._empty = {g.id: g for g in self.slices if g.running is None and not g.waiting}
+        self._empty_line = None
 
     def occupied(self, g: Slice, *, longer: bool = False) -> None:
         """What runs or waits on `g` is not what it was; `longer`: one more waits and nothing else changed."""
         if not longer:
             g.backlog = Backlog()
-        if g.running is not None or g.waiting:
-            self._empty.pop(g.id, None)
+        empty = g.running is None and not g.waiting
+        if empty == (g.id in self._empty):
+            return
+        if not empty:
+            del self._empty[g.id]
         elif g.id in self.by_id:
             self._empty[g.id] = g
+        self._empty_line = None
 
     # ------------------------------------------------------------------ who may go where
 
@@ -66,7 +74,9 @@ class State:
         """All slices that can count as idle for somebody, lowest index first."""
         if not self._only_empty_idle:
             return self.slices
-        return sorted(self._empty.values(), key=lambda g: g.index)
+        if self._empty_line is None:
+            self._empty_line = sorted(self._empty.values(), key=attrgetter("index"))
+        return self._empty_line
 
     def idle(self, g: Slice, r: Request) -> bool:
         """Whether `g` counts as idle for `r`: nothing to do, or (live) nothing once r's first call would come."""
@@ -143,10 +153,11 @@ class State:
 
     def roomiest_idle(self, r: Request) -> Slice | None:
         """The idle slice for a miss: soonest free, most free memory before eviction, lowest index."""
-        idle = [g for g in self.maybe_idle() if self.idle(g, r) and self.fits(g, r)]
-        fitting = [(max(0, self.remaining(g, r.worker)), g) for g in idle]
-        soonest = min((left for left, _ in fitting), default=0)
-        soon = [g for left, g in fitting if left == soonest]
+        soon = [g for g in self.maybe_idle() if self.idle(g, r) and self.fits(g, r)]
+        if not self._only_empty_idle:
+            left = [max(0, self.remaining(g, r.worker)) for g in soon]
+            soonest = min(left, default=0)
+            soon = [g for g, ns in zip(soon, left, strict=True) if ns == soonest]
         most = max((g.free_bytes for g in soon), default=0)
         return next((g for g in soon if g.free_bytes >= most - self.tuning.equal_bytes), None)
 

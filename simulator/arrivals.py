@@ -1,4 +1,4 @@
-"""Requests drawn instead of listed: `requests: {trace: {rate_rps, ...}}`, Poisson arrivals as in both papers.
+"""Requests drawn instead of listed: `requests: {trace: {rate_rps, ...}}`, Poisson as in both papers, or in bursts.
 
 Every draw is a uniform number turned into what is wanted here, so that a seed means the same requests under
 every NumPy 2; the stream is another than that of the noise, which belongs to the list of requests.
@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 
 from proto.wire import fields
 from proto.wire.fields import bad
+from simulator.bursts import Switching, bursts
 
 _FIELD = "requests.trace"
 _STREAM = 1  # of the seed; the noise has the seed itself
+_BURSTS_STREAM = 2
 _MOST = 10_000_000  # requests; beyond, memory ends before patience does
 _MOST_BATCH = 100_000
 
@@ -26,7 +28,8 @@ _Key = TypeVar("_Key", int, str)
 
 def drawn_requests(value: Any, models: Iterable[str], seed: int) -> list[tuple[str, Any]]:
     """(where it stands, the request) of each, as from a file; raises SlicewiseError `bad_request`."""
-    given = fields.table(value, _FIELD, ("rate_rps",), ("requests", "duration_s", "models", "batches", "sla_s", "seed"))
+    optional = ("requests", "duration_s", "models", "batches", "sla_s", "seed", "bursts")
+    given = fields.table(value, _FIELD, ("rate_rps",), optional)
     rate = fields.number(given["rate_rps"], f"{_FIELD}.rate_rps", above=0)
     if ("requests" in given) == ("duration_s" in given):
         raise bad(f"{_FIELD}.requests", "must be given, or else duration_s; give one of the two")
@@ -36,21 +39,26 @@ def drawn_requests(value: Any, models: Iterable[str], seed: int) -> list[tuple[s
         if many:
             raise bad(f"{_FIELD}.{key}", f"makes over {_MOST} requests; give less")
     names, weights = _popularity(given.get("models", {}), list(models))
-    batches, batch_weights = _batch_sizes(given.get("batches", {"1": 1}))
+    batches, batch_weights = batch_sizes(given.get("batches", {"1": 1}), f"{_FIELD}.batches")
+    shape = bursts(given["bursts"], f"{_FIELD}.bursts") if "bursts" in given else None
+    if shape and min(end_s, count / rate) / (shape.on_s + shape.off_s) > _MOST:
+        raise bad(f"{_FIELD}.bursts", f"makes over {_MOST} bursts; give longer ones")
     rest = {"sla_s": given["sla_s"]} if "sla_s" in given else {}
 
     import numpy  # takes longer to import than most scenarios to run
 
     own_seed = fields.whole(given.get("seed", seed), f"{_FIELD}.seed", least=0)
     draw: Draw = numpy.random.default_rng([own_seed, _STREAM]).random
+    switching = Switching(shape, numpy.random.default_rng([own_seed, _BURSTS_STREAM]).random) if shape else None
     made: list[tuple[str, Any]] = []
     at_s = 0.0
     while len(made) < count:
-        at_s += -math.log1p(-draw()) / rate
+        wait_s = -math.log1p(-draw()) / rate
+        at_s = switching.after(at_s, wait_s) if switching else at_s + wait_s
         if at_s >= end_s:
             break
         number = len(made) + 1
-        model, batch = names[_pick(weights, draw)], batches[_pick(batch_weights, draw)]
+        model, batch = names[pick(weights, draw)], batches[pick(batch_weights, draw)]
         made.append((f"{_FIELD}[{number}]", {"id": f"r{number}", "at_s": at_s, "model": model, "batch": batch, **rest}))
     return made
 
@@ -69,9 +77,8 @@ def _popularity(value: Any, models: Sequence[str]) -> tuple[list[str], list[floa
     return _cumulated(given or dict.fromkeys(models, 1), field)
 
 
-def _batch_sizes(value: Any) -> tuple[list[int], list[float]]:
+def batch_sizes(value: Any, field: str) -> tuple[list[int], list[float]]:
     """Batch sizes and their cumulated weights: given by size, or the log-normal mass of (b - 0.5, b + 0.5]."""
-    field = f"{_FIELD}.batches"
     if isinstance(value, dict) and "lognormal" in value:
         given = fields.table(value, field, ("lognormal",))
         shape = fields.table(given["lognormal"], f"{field}.lognormal", ("median", "sigma", "max"))
@@ -96,5 +103,6 @@ def _cumulated(weights: Mapping[_Key, float], field: str) -> tuple[list[_Key], l
     return list(weights), sums
 
 
-def _pick(sums: Sequence[float], draw: Draw) -> int:
+def pick(sums: Sequence[float], draw: Draw) -> int:
+    """A place in cumulated weights, each as likely as its weight."""
     return min(bisect_right(sums, draw() * sums[-1]), len(sums) - 1)

@@ -18,12 +18,14 @@ def test_python_started_with_minus_i_is_described_as_not_interposed(
 ) -> None:
     deploy(platform, "isolated", built("isolated"), gpu=True)
     try:
-        platform.wait(lambda: "python started with -I" in platform.cli("describe", "isolated").stdout, "no word of it")
+        platform.wait(lambda: "python started with -I" in why(platform, "isolated"), "no word of it")
+        described = platform.cli("describe", "isolated").stdout
+        assert why(platform, "isolated") in described
         # It serves all the same, and without the flag nothing is missing.
+        assert "Ready" in described
         assert platform.call("isolated").text == "False False"
-        assert "Ready" in platform.cli("describe", "isolated").stdout
         deploy(platform, "isolated", built("isolated"))
-        assert "Why" not in platform.cli("describe", "isolated").stdout
+        platform.wait(lambda: not why(platform, "isolated"), "it is missed without the flag")
     finally:
         remove(platform, "isolated")
 
@@ -32,7 +34,7 @@ def test_who_imports_tensorflow_is_told_how(platform: Platform, built: Callable[
     deploy(platform, "tensors", built("tensors"), gpu=True)
     try:
         told = "Slicewise interposes torch; run Keras 3 on its torch backend: KERAS_BACKEND=torch"
-        platform.wait(lambda: told in platform.cli("describe", "tensors").stdout, "no word of it")
+        platform.wait(lambda: told in why(platform, "tensors"), "no word of it")
         assert platform.call("tensors").text == "2.99"
         assert platform.cli("logs", "tensors").stdout.count(told) == 1
     finally:
@@ -48,9 +50,15 @@ def test_a_python_that_no_worker_has_is_refused_with_both_versions(
     try:
 
         def refused() -> bool:
-            told = platform.call("minor").text + platform.cli("describe", "minor").stdout
+            told = platform.call("minor").text + why(platform, "minor")
             return "needs Python 3.99" in told and f"has 3.{sys.version_info[1]}/" in told
 
         platform.wait(refused, "nobody says that the versions differ")
     finally:
         remove(platform, "minor")
+
+
+def why(platform: Platform, name: str) -> str:
+    """What describe says is wrong with a function, "" if nothing is."""
+    annotations = platform.system(f"/system/function/{name}").json().get("annotations") or {}
+    return str(annotations.get("com.slicewise.why", ""))

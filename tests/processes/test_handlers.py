@@ -49,7 +49,8 @@ def test_its_modules_may_have_the_platforms_names(manners: Platform) -> None:
 
 
 def test_the_images_sitecustomize_runs(manners: Platform) -> None:
-    assert manners.call("manners/customized").text == "by the image"
+    for name in ("manners", "opted-out"):
+        assert manners.call(f"{name}/customized").text == "by the image"
 
 
 def test_a_flagged_function_that_opted_out_is_untouched(manners: Platform) -> None:

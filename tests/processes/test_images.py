@@ -53,6 +53,7 @@ def test_a_model_of_a_private_package_runs_on_the_slice(platform: Platform, buil
         remove(platform, "private")
 
 
+@pytest.mark.slow
 def test_another_version_of_a_library_is_used_on_the_slice_too(platform: Platform, built: Built) -> None:
     deploy(platform, "library", built("library"), gpu=True)
     try:

@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 COPY_BYTES = 4 << 20
 MAX_MANIFEST_BYTES = 64 << 20
 _DIGEST = re.compile(r"^[A-Za-z0-9][A-Za-z0-9:_-]{7,127}$")
+_FUNCTION = re.compile(r"[a-z0-9][-a-z0-9]*(\.[a-z0-9][-a-z0-9]*)+")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TEMPORARY = ".partial"
 
@@ -48,9 +49,12 @@ class Stored:
 def function_of(model: Model) -> str:
     """NAME.NAMESPACE of the function that the model belongs to; raises SlicewiseError `bad_request`."""
     try:
-        return str(WorkerKey.parse(model.worker).function)
+        function = str(WorkerKey.parse(model.worker).function)
     except ValueError as error:
         raise SlicewiseError("bad_request", f"{error}.") from error
+    if not _FUNCTION.fullmatch(function):  # it becomes a folder's name
+        raise SlicewiseError("bad_request", f"{function[:80]!r} is no function's name.")
+    return function
 
 
 def check_digest(digest: str) -> None:
@@ -305,6 +309,11 @@ def _verify(path: Path, model: Model) -> None:
             if hashlib.sha256(identity.encode()).hexdigest() != model.digest:
                 raise wrong("its digest is not that of what it describes")
             start = (8 + length + 63) // 64 * 64
+            places = [manifest[name] for name in ("skeleton", "sources")]
+            places += [(offset, nbytes) for _, _, offset, nbytes in manifest["tensors"]]
+            for offset, nbytes in places:  # before anything is read: a size may be any number
+                if not 0 <= int(offset) <= int(offset) + int(nbytes) <= size - start:
+                    raise wrong("a part of it lies outside")
             for name in ("skeleton", "sources"):
                 offset, nbytes = manifest[name]
                 file.seek(start + offset)
@@ -314,7 +323,7 @@ def _verify(path: Path, model: Model) -> None:
                 file.seek(start + offset)
                 if _hash(file, nbytes) != expected:
                     raise wrong("a tensor does not match its hash")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise wrong("its manifest is damaged") from error
 
 

@@ -20,6 +20,8 @@ from typing import Any
 
 # The module that was `__main__` in the user's process; `__main__` here is the zygote.
 MAIN = "__slicewise_main__"
+# A model's own modules, unpacked; a few hundred kilobytes of zip can claim gigabytes.
+MAX_BYTES = 64 << 20
 
 
 class _Sources(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -73,6 +75,9 @@ def add(archive: bytes) -> None:
         return
     _added_already.add(mark)
     with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        unpacked = sum(entry.file_size for entry in opened.infolist())  # no more than these are read
+        if unpacked > MAX_BYTES:
+            raise ValueError(f"its sources unpack to {unpacked} bytes; {MAX_BYTES} are allowed")
         fresh = {name: opened.read(name).decode() for name in opened.namelist()}
     known = {name: _finder.files[name] for name in fresh if name in _finder.files}
     for name, text in fresh.items():

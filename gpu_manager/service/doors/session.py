@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 MAX_INFERS = 4096  # of one connection, waiting or running
 MAX_DIGESTS = 1024
+MAX_BATCH = (1 << 31) - 1
 MAX_DEADLINE_S = 24 * 3600.0
 _NONE = Binding("", 0, "", "", "", "", "", "", 0, False, False, 0, 0)
 
@@ -95,6 +96,9 @@ class Session:
         deadline_s = float(header.get("deadline_s") or MAX_DEADLINE_S)
         if not 0 < deadline_s <= MAX_DEADLINE_S:
             raise SlicewiseError("bad_request", "deadline_s must be above 0.")
+        batch = int(header.get("batch") or 0)
+        if not 0 <= batch <= MAX_BATCH:  # it goes on to the scheduler, whose messages have no room for more
+            raise SlicewiseError("bad_request", f"batch must be between 0 and {MAX_BATCH}.")
 
         def answered(header: dict[str, Any], fds: list[int]) -> None:
             self._infers.pop(number, None)
@@ -107,7 +111,7 @@ class Session:
         self._infers[number] = lambda: None
         call = PendingCall(
             0, _NONE, str(header["model"]), str(header.get("method") or "forward"), header.get("layout"),
-            int(header.get("batch") or 0), fds[0], answered, fds[1] if streams else -1,
+            batch, fds[0], answered, fds[1] if streams else -1,
         )  # fmt: skip
         try:
             cancel = self._node.infer(str(header["binding"]), self._function, call, deadline_s)

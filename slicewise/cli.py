@@ -32,6 +32,7 @@ COMMANDS = {
     "profile": ("profile", "Turn measurements of a model into what a partition plan is made from."),
     "partition": ("partition", "Plan the slices that a model's GPUs are divided into."),
     "simulate": ("simulate", "Run a scenario under one or several policies, in virtual time."),
+    "trace": ("trace", "Make a scenario of recorded, published or drawn traffic."),
     "models": ("models", "List models and where they are cached."),
     "chain": ("chain", "Plan and simulate chains of servers for a model that no server holds alone."),
     "login": ("login", "Store the login for a gateway."),

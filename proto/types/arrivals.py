@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """`at_ns` since the epoch; `function` NAME.NAMESPACE; `batch` 0 is not known; `sla_ns` 0 is none."""
+    """`at_ns` since the epoch, or since a trace begins; `batch` 0 is not known; `sla_ns` 0 is none.
+
+    `function` is NAME.NAMESPACE where the platform recorded it.
+    """
 
     at_ns: int
     function: str

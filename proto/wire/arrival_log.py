@@ -35,7 +35,10 @@ def line(arrival: Arrival) -> bytes:
 
 def read_arrivals(path: Path) -> tuple[list[Arrival], int]:
     """(calls by time, lines that were cut) of one file; raises SlicewiseError `bad_request`, OSError."""
-    lines = path.read_bytes().split(b"\n")
+    content = path.read_bytes()
+    if len(content) < len(HEADER) and HEADER.startswith(content):
+        return [], 1 if content else 0  # cut before there was a call
+    lines = content.split(b"\n")
     cut = 1 if lines.pop() else 0
     if not lines or _header(lines[0]) is None:
         raise SlicewiseError("bad_request", f"{path.name}:1: is no header of arrivals; it must be {HEADER.decode()!r}.")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gateway.core import durations
 from proto.types.errors import SlicewiseError
 from slicewise.client import logins
 from slicewise.client.http import Gateway, choose_gateway
@@ -15,6 +16,22 @@ from slicewise.client.http import Gateway, choose_gateway
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 STACK_FILES = ("stack.yaml", "stack.yml")
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic in click's newer releases only
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nanoseconds in a Go duration or a whole number of seconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return durations.parse_ns(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+DURATION = _Duration()
 
 
 def gateway_option(function: Function) -> Function:

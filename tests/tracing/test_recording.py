@@ -74,6 +74,7 @@ def test_a_crash_in_the_middle_of_a_line(tmp_path: Path, left: int) -> None:
 def test_a_crash_in_the_header(tmp_path: Path, left: int) -> None:
     path = tmp_path / "arrivals"
     path.write_bytes(HEADER[:left])
+    assert read_arrivals(path) == ([], int(left > 0))
     write(path, SOME)
     assert read_arrivals(path) == (SOME, 0)
 
@@ -89,7 +90,7 @@ def test_another_file_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "where"),
     [
-        (b"", "f:1"), (b"at_s,model\n", "f:1"), (HEADER.replace(b": 1,", b": 2,"), "slicewise_arrivals"),
+        (b"{}", "f:1"), (b"at_s,model\n", "f:1"), (HEADER.replace(b": 1,", b": 2,"), "slicewise_arrivals"),
         (HEADER + b"[1, 2]\n", "f:2"), (HEADER + b'[-1, "a.b", 1, 0]\n', "f:2"),
         (HEADER + b'\n[1, "a", true, 0]\n', "f:3"),
     ],

@@ -1,0 +1,3 @@
+from tests.tracing.commands import commands
+
+__all__ = ["commands"]

@@ -17,7 +17,7 @@ from scheduler.core.core import SchedulerCore
 from scheduler.core.instructions import Bind
 from scheduler.core.policies.base import Policy
 from scheduler.core.tuning import PAPER
-from simulator.node import Copies, SimulatedSlice, Work
+from simulator.node import Copies, SimulatedSlice, Stay, Work
 from simulator.profiles import Noise, ScenarioEstimates
 from simulator.scenario import EQUAL_BYTES, Scenario
 
@@ -33,6 +33,7 @@ class Run:
     policy: Policy
     works: tuple[Work, ...]
     copies: Copies
+    stays: tuple[tuple[Stay, ...], ...]  # by index of the slice
 
     @property
     def makespan_ns(self) -> int:
@@ -79,7 +80,7 @@ class Engine:
         while self.step():
             pass
         works = tuple(self._works[index] for index in range(len(self.scenario.requests)))
-        return Run(self.scenario, self.policy, works, self.copies)
+        return Run(self.scenario, self.policy, works, self.copies, tuple(tuple(g.stays) for g in self._by_index))
 
     def step(self) -> bool:
         """Let the next event happen; False if there is none."""

@@ -40,6 +40,15 @@ class Copies:
 
 
 @dataclass(slots=True)
+class Stay:
+    """A model on a slice, from the start of its load to its eviction; `to_ns` None is to the end."""
+
+    model: str
+    from_ns: int
+    to_ns: int | None = None
+
+
+@dataclass(slots=True)
 class Work:
     """A request that runs: all that is known of it once it has started."""
 
@@ -76,6 +85,8 @@ class SimulatedSlice:
         self._noise = noise
         self._copies = copies
         self._lru: dict[str, CachedWorker] = {}  # least recently used first
+        self.stays: list[Stay] = []
+        self._staying: dict[str, Stay] = {}
         self.free_bytes = spec.memory_bytes
         for model, size in held.items():
             self._hold(model, size, 0)
@@ -117,9 +128,12 @@ class SimulatedSlice:
         for key in answer.keys:
             self.free_bytes += self._lru.pop(key).held_bytes
             self._copies.go(key, now_ns)
+            self._staying.pop(key).to_ns = now_ns
         self._hold(model, needed, now_ns)
 
     def _hold(self, model: str, size: int, now_ns: int) -> None:
         self._lru[model] = CachedWorker(model, WorkerStatus.READY, size, now_ns)
         self.free_bytes -= size
         self._copies.come(model, now_ns)
+        stay = self._staying[model] = Stay(model, now_ns)
+        self.stays.append(stay)

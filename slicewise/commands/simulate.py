@@ -33,8 +33,14 @@ _SHOWN = (
 @click.command("simulate")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--policy", "policies", multiple=True, metavar="NAME", help="Instead of the file's; may be repeated.")
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(path_type=Path),
+    help="Also draw latencies and what slices did and held (.pdf, .png, .svg).",
+)
 @json_option
-def simulate_command(file: Path, policies: tuple[str, ...], as_json: bool) -> None:
+def simulate_command(file: Path, policies: tuple[str, ...], picture: Path | None, as_json: bool) -> None:
     """Run the scenario in FILE (JSON or YAML), once for each policy.
 
     Parameters that the file gives a policy are kept where --policy names the same one. --json also tells what
@@ -42,7 +48,12 @@ def simulate_command(file: Path, policies: tuple[str, ...], as_json: bool) -> No
     """
     scenario = read_scenario(file)
     chosen = [_choose(name, scenario.policy) for name in policies] or [policy_of(scenario.policy)]
-    documents = [document(simulate(scenario, policy)) for policy in chosen]
+    runs = [simulate(scenario, policy) for policy in chosen]
+    documents = [document(run) for run in runs]
+    if picture is not None:
+        from slicewise.planning.run_plotting import plot_runs
+
+        plot_runs([(_named(d["policy"]), run) for d, run in zip(documents, runs, strict=True)], picture)
     if as_json:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else documents))
         return

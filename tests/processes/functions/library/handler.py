@@ -17,19 +17,19 @@ class Encoder(torch.nn.Module):
         import transformers
 
         found = [float(part) for part in transformers.__version__.split(".")[:3]]
-        return torch.tensor(found), self.bert(input_ids=ids).last_hidden_state.mean()
+        return torch.tensor(found), self.bert(input_ids=ids).last_hidden_state[0, 0, :4]
 
 
 model = Encoder().eval()
 IDS = torch.tensor([[1, 2, 3, 4]])
 with torch.no_grad():
-    expected = model(IDS)[1].item()
+    expected = model(IDS)[1].tolist()
 model.to("cuda")
 
 
 def handle(event, context):
     with torch.no_grad():
-        version, mean = model(IDS.to("cuda"))
+        version, found = model(IDS.to("cuda"))
     there = ".".join(str(int(part)) for part in version.tolist())
-    seen = {"here": transformers.__version__, "there": there, "mean": mean.item(), "expected": expected}
+    seen = {"here": transformers.__version__, "there": there, "found": found.tolist(), "expected": expected}
     return {"statusCode": 200, "body": seen}

@@ -162,6 +162,7 @@ class Corpus:
         image = f"corpus-{case.name}"
         source = self._folder / "bundles" / case.name
         shutil.copytree(folder, source, ignore=shutil.ignore_patterns(PREPARE, "__pycache__"))
+        # What `slicewise build` does; so many commands would take longer than all else here.
         bundles.build(source, image, platform.state_dir / "images")
         labels = {"com.slicewise.gpu": "true"}
         request = {"service": case.name, "image": image, "labels": labels, "envVars": LIMITS}

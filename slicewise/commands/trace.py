@@ -167,7 +167,7 @@ def _slices(spec: str) -> list[dict[str, Any]]:
     from gpu_manager.service.devices.cpu import parse
 
     try:
-        sizes = parse(spec)
+        sizes = [size for part in spec.split(",") for size in parse(part)]  # a scenario may have many nodes' slices
     except SlicewiseError as error:
         raise SlicewiseError(error.code, f"--{error.message}") from error
     return [{"id": f"g{place}", "gpcs": gpcs, "memory_gb": size / 1e9} for place, (gpcs, size) in enumerate(sizes)]

@@ -11,6 +11,7 @@ import pytest
 
 from proto.wire.arrival_log import read_arrivals
 from tests.gateway_rig.rig import Rig, eventually
+from tests.tracing.commands import Commands
 
 pytestmark = pytest.mark.live
 SECRET = b"what nobody else may read"
@@ -31,7 +32,7 @@ def path(rig: Rig) -> Path:
     return rig.folder / "state" / "traces" / "arrivals"
 
 
-def test_gpu_calls_are_recorded_across_a_restart(rig: Rig, path: Path) -> None:
+def test_gpu_calls_are_recorded_across_a_restart(rig: Rig, path: Path, commands: Commands) -> None:
     rig.deploy("gpu", labels={"com.slicewise.gpu": "true"}, annotations={"com.slicewise.sla": "2s"})
     rig.deploy("cpu")
     before_ns = time.time_ns()
@@ -59,6 +60,11 @@ def test_gpu_calls_are_recorded_across_a_restart(rig: Rig, path: Path) -> None:
     again, cut = read_arrivals(path)
     assert ([a.batch for a in again], cut) == ([0, 8, 0, 3], 1)
     assert again[:3] == arrivals
+    made = commands.trace(path, "--map", "popularity", "--batches", "2")
+    assert [(r.model, r.batch, r.sla_ns) for r in made.requests] == [
+        ("a", 2, 2 * 10**9), ("a", 8, 2 * 10**9), ("a", 2, 5 * 10**8), ("a", 3, 2 * 10**9),
+    ]  # fmt: skip
+    assert made.requests[3].at_ns == again[3].at_ns - again[0].at_ns
     rig.start_gateway()
 
 

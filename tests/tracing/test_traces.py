@@ -149,6 +149,7 @@ def test_slices_of_ones_own_and_the_rest_of_a_scenario(commands: Commands) -> No
     assert [(g.id, g.gpcs, g.memory_bytes) for g in made.slices] == [
         ("g0", 1, 5 * S), ("g1", 1, 5 * S), ("g2", 7, 40 * S),
     ]  # fmt: skip
+    assert len(commands.trace(path, "--slices", "60x1g:5GB,40x7g:80GB").slices) == 100
     text = commands.models.read_text()
     commands.models.write_text(text[:-1] + ', "noise_sigma": 0.5, "policy": {"name": "lb"}, "requests": []}')
     made = commands.trace(path)

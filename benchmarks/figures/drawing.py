@@ -38,6 +38,30 @@ def lines(
     _save(figure, axes, name)
 
 
+def grouped(
+    name: str,
+    groups: Sequence[str],
+    panels: Mapping[str, tuple[Mapping[str, Sequence[float]], Mapping[str, Sequence[float | None]]]],
+    mark: str,
+    log: bool = True,
+) -> None:
+    """Panels of bars, a group for each of `groups` and a bar for each label, marks over some: results/NAME.svg."""
+    figure = _figure()
+    if figure is None:
+        return
+    for axes, (title, (bars, marks)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        width = 0.8 / len(bars)
+        for k, (label, heights) in enumerate(bars.items()):
+            xs = [n - 0.4 + (k + 0.5) * width for n in range(len(groups))]
+            axes.bar(xs, heights, width, label=label)
+            seen = [(x, y) for x, y in zip(xs, marks.get(label, [None] * len(xs)), strict=True) if y is not None]
+            axes.plot(
+                [x for x, _ in seen], [y for _, y in seen], "kD", markersize=4, label=mark if seen and k == 1 else None
+            )
+        axes.set(yscale="log" if log else "linear", ylabel=title, xticks=range(len(groups)), xticklabels=groups)
+        _save(figure, axes, name)
+
+
 def _figure() -> Any:
     try:
         from matplotlib.figure import Figure

@@ -141,7 +141,7 @@ def list_names(images_dir: Path | str) -> dict[str, str]:
 
 
 def _check_name(name: str) -> None:
-    if len(name) > 255 or not _NAME.fullmatch(name):
+    if len(name) > 255 or ".." in name or not _NAME.fullmatch(name):
         raise SlicewiseError("bad_image", f"{name!r} is no image name; use letters, digits and . _ - / : in it.")
 
 
@@ -194,6 +194,7 @@ def _store(
     staging = bundles / f".staging-{secrets.token_hex(6)}"
     try:
         target = staging / "function" if nested else staging
+        _check_links(source)
         shutil.copytree(source, target, ignore=_ignore, symlinks=False)
         if nested:
             (target / "__init__.py").touch()
@@ -226,6 +227,19 @@ def _store(
         _remove(staging)
     _point(images, name, digest)
     return digest
+
+
+def _check_links(source: Path) -> None:
+    """Refuse links that lead out of the folder, and what is no file: a copy would hold what is not the function's."""
+    inside = source.resolve()
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if name not in LEFT_OUT]
+        for path in (Path(folder, name) for name in [*names, *files]):
+            where = path.relative_to(source)
+            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+                raise SlicewiseError("bad_image", f"{where} is a link to {os.readlink(path)}, outside of the folder.")
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise SlicewiseError("bad_image", f"{where} is neither a file nor a folder.")
 
 
 def _ignore(_directory: str, names: list[str]) -> list[str]:

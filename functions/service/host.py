@@ -60,6 +60,10 @@ class Host(rpc.FunctionHostServicer):  # type: ignore[misc]
             log.error("%s is closed to others: brokers, which do not run as root, cannot reach the data door", door)
         if not self.stage.root:
             log.warning("not root: functions run as this user and are not kept apart; single-tenant only")
+        if self.stage.boundaries.missing:
+            log.warning(
+                "no cgroups here: a replica's %s cannot be bounded", " and ".join(self.stage.boundaries.missing)
+            )
 
     async def close(self) -> None:
         """Stop every function and zygote."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from gpu_manager.service.clock import now_ns
@@ -24,6 +25,7 @@ def status(node: Node, scheduler_connected: bool) -> dict[str, Any]:
         "isolation_missing": sorted(
             {item for zygote in node.zygotes.all for item in zygote.missing}
             | ({"memory"} if node.cgroups.base is None else set())
+            | (set() if os.geteuid() == 0 else {"uid", "network", "tmp", "processes"})  # known before a zygote says so
         ),
         "models": node.store.digests(),
     }

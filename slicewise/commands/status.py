@@ -26,13 +26,16 @@ def status_command(as_json: bool, state_dir: Path | None) -> None:
     layout = Layout((state_dir or default_state_dir()).absolute())
     truth = look(layout)
     slices, functions, silence = _ask(layout, truth)
+    lacking = _isolation(layout, truth)
     why = "; ".join(part for part in (truth.why, silence) if part)
     state = "degraded" if truth.state == READY and silence else truth.state
     if as_json:
         document = {**dataclasses.asdict(truth), "state": state, "why": why, "slices": slices, "functions": functions}
+        document["isolation_missing"] = lacking
         click.echo(json.dumps({**document, "state_dir": str(layout.root)}))
     else:
         _print(layout, state, why, truth, slices, functions)
+        _print_isolation(lacking)
     sys.exit(0 if state == READY else 1)
 
 
@@ -52,6 +55,21 @@ def _ask(layout: Any, truth: Any) -> tuple[list[Any], list[Any], str]:
     except SlicewiseError as error:
         return [], [], error.message
     return slices, functions, ""
+
+
+def _isolation(layout: Any, truth: Any) -> list[str]:
+    from slicewise.launcher import isolation, issuing
+
+    running = {item.name for item in truth.processes if item.state == "ready"}
+    addresses = {name: port for name, port in truth.addresses.items() if name in running}
+    return isolation.missing(addresses, issuing.credential(layout, "cli")) if addresses else []
+
+
+def _print_isolation(lacking: list[str]) -> None:
+    from slicewise.launcher import isolation
+
+    if lacking:
+        click.echo(f"\n{isolation.sentence(lacking)}")
 
 
 def _print(layout: Any, state: str, why: str, truth: Any, slices: list[Any], functions: list[Any]) -> None:

@@ -159,6 +159,7 @@ def _finish(layout: Any, settings: Any, url: str) -> None:
 
 
 def _tell(layout: Any, url: str) -> None:
+    from slicewise.launcher import isolation
     from slicewise.launcher.issuing import USER
 
     click.echo("Slicewise is ready.")
@@ -167,6 +168,6 @@ def _tell(layout: Any, url: str) -> None:
     click.echo(f"  password  in {layout.password}")
     closed = layout.closed_parent()
     if os.geteuid() != 0:
-        click.echo("  tenancy   single: without root all functions run as this user and could read each other's files")
+        click.echo(f"  note      {isolation.sentence(isolation.WITHOUT_ROOT)}")
     elif closed is not None:
         click.echo(f"  note      functions run as users of their own, who cannot pass {closed}; see --state-dir")

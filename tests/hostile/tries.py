@@ -329,3 +329,11 @@ def leave_ports() -> list[int]:
         server.shutdown()
         server.server_close()
     return [server.server_address[1] for server in servers]
+
+
+def hold(folder: str, file_mib: int, memory_mib: int) -> int:
+    """A file of so many MiB, and so much memory beside it."""
+    with open(f"{folder}/held", "wb") as file:
+        for _ in range(file_mib):
+            file.write(b"x" * (1 << 20))
+    return len([bytearray(b"x" * (1 << 20)) for _ in range(memory_mib)])

@@ -109,7 +109,8 @@ def _load_script(archive: bytes, manifest: dict[str, Any], digest: str, device: 
 
     def build() -> torch.nn.Module:
         root = torch.jit.load(io.BytesIO(archive), map_location=device)
-        root.train(training)
+        if hasattr(root, "training"):
+            root.train(training)
         return root
 
     return Loaded(digest, "torchscript", build(), mapped_bytes=0, reload=build)

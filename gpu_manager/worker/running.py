@@ -144,5 +144,8 @@ def _named(root: torch.nn.Module, name: str) -> torch.Tensor:
     return value
 
 
+tree.is_own = sources.has
+
+
 def _dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -89,6 +89,11 @@ def add(archive: bytes) -> None:
             exec(compile(added, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
 
 
+def has(name: str) -> bool:
+    """Whether a module is the user's own."""
+    return _finder._path(name) is not None
+
+
 def module(name: str) -> ModuleType:
     """A module by the name that it has in the user's process."""
     return importlib.import_module(MAIN if name == "__main__" else name)

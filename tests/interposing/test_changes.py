@@ -245,6 +245,7 @@ def test_what_cannot_be_interposed_names_the_call_and_the_way_out(tmp_path: Path
         tmp_path,
         net=_NET,
         handler="""
+        import threading
         from net import *
         model = Net().to("cuda").eval()
         def attempt(action):
@@ -267,7 +268,7 @@ def test_what_cannot_be_interposed_names_the_call_and_the_way_out(tmp_path: Path
                 "backward": attempt(lambda: model(x).sum().backward()),
                 "grad": attempt(lambda: torch.autograd.grad(model(x).sum(), x)),
                 "add_": attempt(edit), "mul_": attempt(edit_data), "data": attempt(set_data),
-                "lambda": attempt(lambda: (setattr(model, "key", lambda: 1), model(x))),
+                "lock": attempt(lambda: (setattr(model, "key", threading.Lock()), model(x))),
             }
             del model.key
             return [tried, model(x).shape]
@@ -280,7 +281,7 @@ def test_what_cannot_be_interposed_names_the_call_and_the_way_out(tmp_path: Path
         assert "Slicewise cannot carry" in text, (name, text)
     assert "register_forward_hook()" in tried["forward_hook"][1]
     assert "backward()" in tried["backward"][1]
-    assert "attribute 'key'" in tried["lambda"][1]
+    assert "attribute 'key'" in tried["lock"][1]
 
 
 def test_a_torchscript_attribute_makes_another_model(tmp_path: Path, stand_in: StandIn) -> None:

@@ -76,9 +76,8 @@ def interpreters() -> dict[str, str]:
 
 
 OTHERS = interpreters()
-MENDED_SOON = pytest.mark.xfail(strict=True, reason="frames.py names socket.MSG_CMSG_CLOEXEC, which PyPy lacks")
 NONE = pytest.param("none", marks=pytest.mark.skip(reason="no other Python from 3.9 on is installed here"))
-FOUND = [pytest.param(name, marks=[MENDED_SOON] if name == "pypy3" else []) for name in sorted(OTHERS)]
+FOUND = sorted(OTHERS)
 each = pytest.mark.parametrize("name", FOUND or [NONE])
 
 

@@ -58,6 +58,7 @@ def patch(torch, become_model) -> None:
         return made
 
     torch.nn.Parameter.__new__ = staticmethod(new)
+    _name_device(torch)
     register = torch.nn.Module.register_parameter
 
     @functools.wraps(register)
@@ -76,6 +77,27 @@ def patch(torch, become_model) -> None:
         return original(self, *args, **kwargs)
 
     torch.nn.Module.__call__ = call
+
+
+def _name_device(torch) -> None:
+    """A parameter that was asked for on cuda says so, before its model is registered as after."""
+    real = torch.Tensor.device
+    cuda = torch.device("cuda", 0)
+
+    def device(self):
+        return cuda if ASKED in self.__dict__ else real.__get__(self)
+
+    torch.nn.Parameter.device = property(device, doc=real.__doc__)
+    torch.nn.Parameter.is_cuda = property(lambda self: self.device.type == "cuda")
+
+
+def claim(module, wanted) -> None:
+    """Let a module's parameters say that they are on cuda, or not any more."""
+    for parameter in module.parameters():
+        if wanted:
+            parameter.__dict__[ASKED] = True
+        else:
+            parameter.__dict__.pop(ASKED, None)
 
 
 def _is_new_root(module) -> bool:

@@ -5,6 +5,7 @@ that a call changes in place stay as they were here.
 """
 
 import builtins
+import importlib
 import io
 import json
 import os
@@ -12,7 +13,7 @@ import pickle
 import sys
 import types
 
-from . import ambience, channel, context, outlets, payload, provenance, remote, shaking, tree
+from . import ambience, byvalue, channel, context, outlets, payload, provenance, remote, shaking, tree
 from .errors import SlicewiseError, not_carried
 
 READ = "$read"
@@ -30,6 +31,8 @@ class _Arguments(pickle.Pickler):
 
     def persistent_id(self, obj):
         if isinstance(obj, self._torch.Tensor):
+            if obj.layout is not self._torch.strided:
+                return None  # by its parts, which are dense
             return self._gathering.add(remote.fetch(obj) if remote.is_remote(obj) else obj)
         if type(obj).__module__ != "builtins" and outlets.is_outlet(obj):
             return ("outlet", self._streamers.add(obj))
@@ -37,7 +40,11 @@ class _Arguments(pickle.Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, (type, types.FunctionType)):
+            if byvalue.is_nameless(obj):
+                return byvalue.reduce(obj)
             self.names.add((obj.__module__, obj.__qualname__))
+        elif isinstance(obj, types.ModuleType):
+            return (importlib.import_module, (obj.__name__,))
         return NotImplemented
 
 

@@ -25,6 +25,18 @@ NOTHING_TO_DO = (
     "seed_all", "set_per_process_memory_fraction",
 )
 # fmt: on
+LEGACY = (
+    "FloatTensor",
+    "DoubleTensor",
+    "HalfTensor",
+    "BFloat16Tensor",
+    "LongTensor",
+    "IntTensor",
+    "ShortTensor",
+    "CharTensor",
+    "ByteTensor",
+    "BoolTensor",
+)  # fmt: skip
 NAME = "Slicewise slice"
 TOTAL_BYTES = 16 << 30
 
@@ -62,6 +74,8 @@ def patch(torch) -> None:
     _replace(torch.Tensor, "record_stream", _nothing)
     _replace(torch, "load", _mapped_load(torch, torch.load))
     _replace(torch, "compile", _compile)
+    _replace(torch.Tensor, "type", _typed(torch.Tensor.type))
+    _replace(torch, "set_default_tensor_type", _typed_default(torch.set_default_tensor_type))
     torch.Generator = _generator(torch)
     torch.device = _numbered(torch)
     _patch_contexts(torch)
@@ -120,6 +134,24 @@ def generator_of(cuda, seed, state):
     return made
 
 
+def _typed(original):
+    @functools.wraps(original)
+    def type_(self, dtype=None, *args, **kwargs):
+        if isinstance(dtype, str):
+            dtype = dtype.replace("torch.cuda.", "torch.")
+        return original(self, dtype, *args, **kwargs) if dtype is not None else original(self)
+
+    return type_
+
+
+def _typed_default(original):
+    @functools.wraps(original)
+    def set_default(kind):
+        return original(kind.replace("torch.cuda.", "torch.") if isinstance(kind, str) else kind)
+
+    return set_default
+
+
 def _numbered(torch):
     """torch.device with a bare number, which means a GPU, for a torch that has none."""
     real = torch.device
@@ -144,10 +176,12 @@ def _numbered(torch):
 
 
 def _tensor_to(torch):
-    original = torch.Tensor.to
+    original, dtype = torch.Tensor.to, torch.dtype
 
     @functools.wraps(original)
     def to(self, *args, **kwargs):
+        if len(args) == 1 and isinstance(args[0], dtype) and not kwargs:
+            return original(self, args[0])
         wanted = kwargs.get("device")
         if args:
             first = wanted = args[0]
@@ -309,6 +343,9 @@ def _patch_cuda(torch) -> None:
     for name, value in answers.items():
         if hasattr(torch.cuda, name):
             setattr(torch.cuda, name, _answer(getattr(torch.cuda, name), value))
+    for name in LEGACY:
+        if hasattr(torch, name):
+            setattr(torch.cuda, name, getattr(torch, name))
     torch.cuda._is_in_bad_fork = _never
     torch.cuda.get_rng_state = lambda *args, **kwargs: torch.get_rng_state()
     torch.cuda.set_rng_state = _nothing

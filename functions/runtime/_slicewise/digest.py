@@ -14,6 +14,8 @@ import json
 import sys
 import types
 
+from . import byvalue
+
 MAX_DEPTH = 400
 
 
@@ -46,6 +48,9 @@ class Canonical:
             return ["float", value.hex()]
         if isinstance(value, (bytes, bytearray)):
             return [type(value).__name__, hashlib.sha256(value).hexdigest()]
+        if isinstance(value, types.FunctionType) and byvalue.is_nameless(value) and id(value) not in self._seen:
+            self._seen[id(value)] = (len(self._seen), value)
+            return ["function", self.walk(byvalue.canonical(value), path, depth + 1)]
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             return ["name", getattr(value, "__module__", None), getattr(value, "__qualname__", repr(type(value)))]
         if isinstance(value, types.ModuleType):
@@ -95,6 +100,8 @@ class Canonical:
             return [*name, self.walk(sys.modules["keras"].saving.serialize_keras_object(value), path, depth)]
         try:
             reduced = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else None
+            if isinstance(value, self._torch.nn.Module) and byvalue.is_parametrized(value):
+                reduced = byvalue.reduce_parametrized(value, dict(vars(value)))[:3]
             if reduced is None:
                 reduced = kind.__reduce_ex__(value, 2)
         except Exception:

@@ -16,6 +16,8 @@ _ROOM = socket.CMSG_LEN(MAX_FDS * array.array("i").itemsize)
 # Made once: json.dumps would make an encoder for every frame.
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)  # PyPy does not name it
+
 
 class FrameError(ConnectionError):
     """The peer sent something that is no frame, or went away."""
@@ -62,7 +64,7 @@ _buffer = _Buffer()
 
 def receive(sock):
     """(header, descriptors) of the next frame, by the socket's own timeout; raises FrameError at the end."""
-    size, ancillary, _flags, _address = sock.recvmsg_into([_buffer.bytes], _ROOM, socket.MSG_CMSG_CLOEXEC)
+    size, ancillary, _flags, _address = sock.recvmsg_into([_buffer.bytes], _ROOM, _CLOEXEC)
     fds = array.array("i")
     for level, kind, body in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

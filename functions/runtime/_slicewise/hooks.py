@@ -28,7 +28,27 @@ def _tensorflow(module) -> None:
     channel.note(NOT_TENSORFLOW)
 
 
-_NEEDED = {"torch": _torch, "tensorflow": _tensorflow}
+def _extensions(module) -> None:
+    """What compiles kernels for a GPU that this process does not have."""
+    from .errors import not_carried
+
+    def refused(original, name):
+        def build(*args, **kwargs):
+            sources = [*(kwargs.get("sources") or ()), *(args[1] if len(args) > 1 else ())]
+            if kwargs.get("cuda_sources") or any(str(source).endswith((".cu", ".cuh")) for source in sources):
+                raise not_carried(
+                    "torch.utils.cpp_extension.{}() of CUDA sources".format(name),
+                    "slices run models of torch's own operations; write the kernel as torch code.",
+                )
+            return original(*args, **kwargs)
+
+        return build
+
+    for name in ("load", "load_inline"):
+        setattr(module, name, refused(getattr(module, name), name))
+
+
+_NEEDED = {"torch": _torch, "tensorflow": _tensorflow, "torch.utils.cpp_extension": _extensions}
 # What these look for inside a server may have another name in its next version. The import goes on all
 # the same, and the calls that it serves bind late.
 _OPTIONAL = {

@@ -7,6 +7,7 @@ converting it, fetches its weights and makes it a plain module again.
 """
 
 import functools
+import os
 import sys
 import threading
 import weakref
@@ -14,7 +15,8 @@ import weakref
 from . import ambience, births, devices, interception, registering, watching
 from .errors import SlicewiseError, not_carried
 
-_lock = threading.RLock()
+_lock = threading.RLock()  # a fork's own: another thread may hold it while the process forks
+os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.RLock()))
 _entries = {}  # id of a root module -> Entry
 
 
@@ -156,10 +158,9 @@ def _apply(original):
         entry = _entries.get(id(self))
         if entry is None:
             return original(self, function, *args, **kwargs)
-        was_registered = entry.digest is not None
         release(self)
         result = original(self, function, *args, **kwargs)
-        if not (was_registered and _moved_to_cpu()):
+        if not _moved_to_cpu():
             mark(self)
         return result
 
@@ -211,6 +212,7 @@ def mark(module) -> None:
             below = _entries.get(id(child))
             if below is not None:
                 release(child)
+        births.claim(module, True)
         entry = _entries[id(module)] = Entry(module)
         interception.install(entry, module, called)
 
@@ -236,6 +238,7 @@ def release(module) -> None:
         interception.remove(entry, module)
         if entry.digest is not None:
             registering.restore(module)
+        births.claim(module, False)
 
 
 def register_marked() -> None:

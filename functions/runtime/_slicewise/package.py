@@ -8,7 +8,9 @@ The manifest's `identity` is what the digest is taken over (digest.py): who hold
 it without reading a pickle. `skeleton_sha256` and `sources_sha256` guard the rest against damage.
 """
 
+import copyreg
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -16,7 +18,7 @@ import pickle
 import sys
 import types
 
-from . import payload
+from . import byvalue, payload, remote
 from .errors import SlicewiseError, not_carried
 
 FORMAT = 1
@@ -34,11 +36,17 @@ class _Skeleton(pickle.Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, (type, types.FunctionType)):
+            if byvalue.is_nameless(obj):
+                return byvalue.reduce(obj)
             self.names.add((obj.__module__, obj.__qualname__))
+        elif isinstance(obj, types.ModuleType):
+            return (importlib.import_module, (obj.__name__,))
         elif self._plain is not None and isinstance(obj, self._torch.nn.Module):
             for part in _keras_layers(obj):
                 self.names.add((type(part).__module__, type(part).__qualname__))
-            function, arguments, *more = type(obj).__reduce_ex__(obj, 4)
+            if byvalue.is_parametrized(obj):
+                return byvalue.reduce_parametrized(obj, self._plain(vars(obj)))
+            function, arguments, *more = _reduced(obj)
             if more and isinstance(more[0], dict):
                 more[0] = self._plain(more[0])
             return (function, arguments, *more)
@@ -51,6 +59,14 @@ class _Skeleton(pickle.Pickler):
         if isinstance(obj, torch.UntypedStorage):
             raise not_carried("a bare torch storage in a model's attributes", "keep the tensor instead.")
         return None
+
+
+def _reduced(module):
+    """As the module's class says; a class that says it cannot is carried by its attributes all the same."""
+    try:
+        return type(module).__reduce_ex__(module, 4)
+    except Exception:
+        return (copyreg.__newobj__, (type(module),), dict(vars(module)))
 
 
 def _keras_layers(module):
@@ -73,8 +89,17 @@ class TensorTable:
         """The persistent id of this tensor; its storage gets a record at first sight."""
         known = self._placed.get(id(tensor))
         if known is None:
-            known = self._placed[id(tensor)] = (*self._place(tensor), len(self._placed))
+            known = self._placed[id(tensor)] = (*self._place(self._local(tensor)), len(self._placed))
+            self._alive.append(tensor)
         return known
+
+    def _local(self, tensor):
+        """The same in this process, of a weight that another model has on its slice already."""
+        if not remote.is_remote(tensor):
+            return tensor
+        values = remote.fetch(tensor)
+        parameter = isinstance(tensor, self._torch.nn.Parameter)
+        return self._torch.nn.Parameter(values, tensor.requires_grad) if parameter else values
 
     def _place(self, tensor):
         torch = self._torch

@@ -103,7 +103,7 @@ def _script(module, torch):
     except RuntimeError as error:
         raise SlicewiseError("not_carried", "Slicewise cannot save this TorchScript model: {}".format(error)) from error
     archive = file.getvalue()
-    training = bool(module.training)
+    training = bool(getattr(module, "training", False))  # a frozen one has no mode
     identity = digest.identity_of_archive(archive, training)
     manifest = _common(torch, module)
     manifest.update(

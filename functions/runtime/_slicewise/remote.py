@@ -12,6 +12,14 @@ from .errors import not_carried
 READS = ("_to_copy", "clone", "_local_scalar_dense", "equal", "zeros_like", "ones_like", "empty_like", "full_like",
          "rand_like", "randn_like")  # fmt: skip
 
+# What is answered without any value, or has a method of its own below.
+FORM = ("__get__", "__set__", "__delete__", "size", "stride", "numel", "nelement", "dim", "ndimension", "element_size",
+        "is_floating_point", "is_complex", "is_signed", "is_contiguous", "storage_offset", "get_device", "__len__",
+        "__hash__", "__repr__", "__deepcopy__", "__reduce_ex__", "detach", "requires_grad_", "is_inference",
+        "_is_view", "data_ptr", "is_set_to", "is_same_size", "untyped_storage")  # fmt: skip
+
+VIEWS = ("T", "mT", "H", "mH", "real", "imag")  # attributes that are tensors
+
 _types = {}
 
 
@@ -56,6 +64,25 @@ def _stand_in(shape, stride, offset, dtype, requires_grad, source, name):
 def fetch(tensor):
     """The values of a remote tensor, as a CPU tensor of its own."""
     return tensor._source([tensor._name])[0]
+
+
+def _written(what):
+    return not_carried(
+        "{} on weights that lie on a slice".format(what),
+        "call the model or a method of its class, read weights with .cpu() first, and change them by"
+        " load_state_dict() or a new torch.nn.Parameter, which registers the model anew.",
+    )
+
+
+def _fetched(value):
+    """The same with the values of weights in their place."""
+    if is_remote(value):
+        return fetch(value)
+    if type(value) in (tuple, list):
+        return type(value)(_fetched(item) for item in value)
+    if type(value) is dict:
+        return {key: _fetched(item) for key, item in value.items()}
+    return value
 
 
 def _make(torch):
@@ -116,6 +143,16 @@ def _make(torch):
             return fetch(self).tolist()
 
         @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            name = getattr(function, "__name__", "")
+            if name in FORM and getattr(getattr(function, "__self__", None), "__name__", "") not in VIEWS:
+                return super().__torch_function__(function, types, args, kwargs)
+            if name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or "out" in kwargs:
+                raise _written(name)
+            return function(*_fetched(args), **_fetched(kwargs))
+
+        @classmethod
         def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             packet = function.overloadpacket
@@ -126,11 +163,7 @@ def _make(torch):
                 return function(*_local(args), **_local_keywords(kwargs))
             if packet is aten.copy_ and not is_remote(first):
                 return function(*_local(args), **kwargs)
-            raise not_carried(
-                "{} on weights that lie on a slice".format(function),
-                "call the model or a method of its class, read weights with .cpu() first, and change them by"
-                " load_state_dict() or a new torch.nn.Parameter, which registers the model anew.",
-            )
+            raise _written(function)
 
     def _local(args):
         return tuple(fetch(item) if is_remote(item) else _on_cpu(item) for item in args)

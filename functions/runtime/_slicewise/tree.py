@@ -11,7 +11,8 @@ else is an object with one key that names its kind:
     {"z": [...]}             torch.Size              {"k": [module, name]}    a class of PLAIN_MODULES
     {"o": [how, module, name, [[key, value]]]}  an object whose class the receiver imports: `how` is
                                                 "fields" (ModelOutput, dataclass), "tuple" (named tuple) or "state"
-                                                (an object of PLAIN_MODULES, by its attributes)
+                                                (of a class of the user's own or of PLAIN_MODULES, by its
+                                                attributes: nothing of the class runs)
 
 The receiver imports a named class only if it is of the kind that `how` says, so a tree cannot call
 whatever it likes.
@@ -23,11 +24,17 @@ import importlib
 import math
 import sys
 
+from . import provenance
 from .errors import not_carried
 
 MAX_DEPTH = 64
 # Their classes hold tensors and numbers and nothing else: what a generation may give beside its answer.
 PLAIN_MODULES = ("transformers.cache_utils",)
+
+
+def is_own(module: str) -> bool:
+    """Whether a module is the function's own; a worker, which has its sources, says so otherwise."""
+    return provenance.is_own(module)
 
 
 def encode(value, gathering, depth=0):
@@ -98,7 +105,7 @@ def _rare(value, kind, torch, gathering, depth):
             return encode(value.item(), gathering)
     if isinstance(value, (list, tuple)):
         return encode(list(value), gathering, depth)
-    if kind.__module__ in PLAIN_MODULES:
+    if kind.__module__ in PLAIN_MODULES or is_own(kind.__module__):
         return _object("state", kind, vars(value).items(), gathering, depth)
     if isinstance(value, type) and value.__module__ in PLAIN_MODULES:
         return {"k": [value.__module__, value.__qualname__]}
@@ -161,7 +168,12 @@ def _build(body, tensors):
         return found(**fields)
     if how == "tuple" and isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields"):
         return found(**fields)
-    if how == "state" and module in PLAIN_MODULES and isinstance(found, type) and found.__module__ == module:
+    if (
+        how == "state"
+        and (module in PLAIN_MODULES or provenance.is_own(module))
+        and isinstance(found, type)
+        and found.__module__ == module
+    ):
         made = object.__new__(found)
         made.__dict__.update(fields)
         return made

@@ -11,6 +11,7 @@ Seeing costs one comparison a container: attributes are seen as they are set.
 
 import functools
 import hashlib
+import importlib
 import io
 import os
 import pickle
@@ -18,7 +19,7 @@ import sys
 import types
 from collections import deque
 
-from . import provenance
+from . import byvalue, provenance
 from .errors import not_carried
 
 MARK = "_slicewise_part"
@@ -190,7 +191,11 @@ class _Fingerprint(pickle.Pickler):
 
     def reducer_override(self, obj):
         if isinstance(obj, (type, types.FunctionType)):
+            if byvalue.is_nameless(obj):
+                return byvalue.reduce(obj)
             self.names.add((obj.__module__, obj.__qualname__))
+        elif isinstance(obj, types.ModuleType):
+            return (importlib.import_module, (obj.__name__,))
         return NotImplemented
 
 

@@ -90,14 +90,21 @@ class Canonical:
             pairs.append([self.walk(key, where, depth), self.walk(value[key], where, depth)])
         return pairs
 
+    def _keras(self, layer, path, depth):
+        """Its configuration and weights; what Keras pickles says when it was made."""
+        try:
+            form = self.walk(sys.modules["keras"].saving.serialize_keras_object(layer), path, depth)
+        except Exception:  # a subclass that has no configuration
+            return [self._pairs(self._plain(vars(layer)) if self._plain else vars(layer), path, depth)]
+        for variable in layer.variables:
+            self.tensors.append(("{}.{}".format(path, variable.path), variable.value))
+        return [form]
+
     def _object(self, value, kind, path, depth):
         name = ["object", kind.__module__, kind.__qualname__]
         layer = getattr(sys.modules.get("keras"), "Layer", None)
         if layer is not None and isinstance(value, layer):
-            # What Keras pickles says when it was made.
-            for variable in value.variables:
-                self.tensors.append(("{}.{}".format(path, variable.path), variable.value))
-            return [*name, self.walk(sys.modules["keras"].saving.serialize_keras_object(value), path, depth)]
+            return [*name, *self._keras(value, path, depth)]
         try:
             reduced = copyreg.dispatch_table[kind](value) if kind in copyreg.dispatch_table else None
             if isinstance(value, self._torch.nn.Module) and byvalue.is_parametrized(value):

@@ -26,6 +26,7 @@ COMMANDS = {
     "remove": ("functions", "Remove a function."),
     "scale": ("functions", "Set a function's number of replicas."),
     "invoke": ("invoke", "Call a function."),
+    "explain": ("explain", "Tell why a call went to its slice, and what became of it."),
     "logs": ("logs", "Show what a function printed."),
     "secret": ("secret", "Create, list, update and remove secrets."),
     "policy": ("policy", "Show or set the scheduling policy."),

@@ -1,4 +1,4 @@
-"""What people ask the scheduler through the gateway: its policy, its state, the models it knows."""
+"""What people ask the scheduler through the gateway: its policy, its state, its reasons, the models it knows."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ class SchedulerQueries:
     async def state(self) -> Any:
         """Slices and queues at this moment."""
         return await self._ask("GetState", pb.Empty())
+
+    async def explain(self, call_id: str) -> Any:
+        """Why a call is where it is; raises SlicewiseError `not_found` when the scheduler keeps nothing of it."""
+        return await self._ask("Explain", pb.CallRef(call_id=call_id))
 
     async def models(self) -> Any:
         """The registered models."""

@@ -116,6 +116,7 @@ class Job:
     fetched: set[str] = field(default_factory=set)
     fetching: set[str] = field(default_factory=set)
     victims: list[str] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)  # who really went for it
     asks: int = 0
     deaths: int = 0
     not_before_ns: int = 0

@@ -126,6 +126,7 @@ class WorkerLoaded:
     load_ns: int
     held_bytes: int
     failure: SlicewiseError | None = None
+    evicted: tuple[str, ...] = ()  # the workers that went for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,6 +268,7 @@ def _evict(board: Board, job: Job, now: int) -> None:
             _again(board, job, now + ASK_AGAIN_NS)  # it became a living invocation's own
             return
         board.kill(worker, f"evicted for {job.worker}", evicted=True)
+        job.evicted.append(key)
     if not job.victims and _need(board, job) > board.coming_bytes():
         _again(board, job, now + ASK_AGAIN_NS)
 

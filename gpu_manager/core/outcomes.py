@@ -50,7 +50,7 @@ def model_loaded(board: Board, event: ModelLoaded, now: int) -> None:
     worker.ready_ns = now
     worker.load_ns += now - job.started_ns
     drop_job(board, job)
-    board.out.append(WorkerLoaded(worker.key, now - job.began_ns, event.held_bytes))
+    board.out.append(WorkerLoaded(worker.key, now - job.began_ns, event.held_bytes, evicted=tuple(job.evicted)))
 
 
 def load_failed(board: Board, event: LoadFailed, now: int) -> None:
@@ -66,7 +66,7 @@ def load_failed(board: Board, event: LoadFailed, now: int) -> None:
     fail_model(board, worker.key, event.digest, event.failure, now)
     _leave(board, job, worker, now, "a load failed in it")
     drop_job(board, job)
-    board.out.append(WorkerLoaded(worker.key, now - job.began_ns, 0, event.failure))
+    board.out.append(WorkerLoaded(worker.key, now - job.began_ns, 0, event.failure, tuple(job.evicted)))
 
 
 def _overrun(board: Board, job: Job, worker: Worker, needed: int, now: int) -> None:

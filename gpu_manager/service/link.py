@@ -81,8 +81,9 @@ class SchedulerLink:
                 )  # fmt: skip
             case ins.WorkerLoaded():
                 loaded = pb.Loaded(
-                    slice=slice_id, worker=order.worker, load_ns=order.load_ns, held_bytes=order.held_bytes
-                )
+                    slice=slice_id, worker=order.worker, load_ns=order.load_ns, held_bytes=order.held_bytes,
+                    evicted=order.evicted,
+                )  # fmt: skip
                 if order.failure is not None:
                     loaded.failure.CopyFrom(convert.failure(order.failure))
                 up = pb.NodeUp(loaded=loaded)

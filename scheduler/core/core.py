@@ -8,19 +8,20 @@ slices from the topology, the line from the waiting room; this file joins them.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from proto.types.placing import Demand, Place
 from scheduler.core import events as ev
 from scheduler.core.estimates import Estimates, Profiles
+from scheduler.core.history import History, Load, Placement
 from scheduler.core.instructions import Bind, Instruction, Keep
 from scheduler.core.ledger import Ledger
 from scheduler.core.policies.base import Decision, Policy
-from scheduler.core.records import Placement, Records
+from scheduler.core.records import Records
 from scheduler.core.requests import Request
 from scheduler.core.room import WaitingRoom
+from scheduler.core.sight import sight
 from scheduler.core.slices import Bound, Slice
 from scheduler.core.state import State
 from scheduler.core.topology import Topology
@@ -50,7 +51,7 @@ class SchedulerCore:
         self.policy = policy
         self.tuning = tuning
         self.state = State(estimates, tuning)
-        self.records = Records(deque(maxlen=tuning.recent))
+        self.records = Records(History(tuning.recent))
         self._out: list[Instruction] = []
         self.ledger = Ledger(self.state, self.records, self._out)
         self.room = WaitingRoom(self.state, self.records, self._out)
@@ -215,6 +216,9 @@ class SchedulerCore:
             return
         if not b.began:
             self.records.began(event.hit, b.elsewhere)
+            course = self.records.recent.course(b.id)
+            if course is not None:
+                course.began_ns, course.hit, course.false_miss = event.now_ns, event.hit, b.elsewhere and not event.hit
         b.reported = b.began = True
         b.slice.load_over(b.request.worker)
         if here is not None:
@@ -232,6 +236,9 @@ class SchedulerCore:
         took_ns = max(event.infer_ns, 0 if overtaken is not None else self.ledger.finish_turn(b))
         if event.handover_ns > 0:
             g.handover_ns += (event.handover_ns - g.handover_ns) * (0.2 if g.handover_ns else 1.0)
+        course = self.records.recent.course(b.id)
+        if course is not None:
+            course.turned(event.now_ns, took_ns, event.calls, event.infer_ns)
         if took_ns <= 0 or b.adopted:
             return
         self.records.turned(took_ns, estimated_ns)
@@ -242,6 +249,7 @@ class SchedulerCore:
         g = self.state.by_id.get(event.slice)
         if g is None:
             return
+        self._note_load(g, event)
         if event.code:
             g.unforesee(event.worker)
         g.load_over(event.worker)
@@ -258,6 +266,19 @@ class SchedulerCore:
             before = self._learn.held_bytes(event.worker)
             self._learn.learn_load(event.worker, event.load_ns, event.held_bytes)
             self._moved(event.held_bytes > before)
+
+    def _note_load(self, g: Slice, event: ev.Loaded) -> None:
+        """Measure the estimate that placed the load, and tell those who waited for it."""
+        load, estimated_ns = Load(event.now_ns, event.load_ns, event.evicted, event.code), 0
+        for b in g.bound.values():
+            if b.request.worker != event.worker or (b.began and g.running is not b):
+                continue
+            estimated_ns = estimated_ns or b.load_ns
+            course = self.records.recent.course(b.id)
+            if course is not None:
+                course.loaded(load)
+        if not event.code and event.load_ns > 0:
+            self.records.load.add(event.load_ns, estimated_ns or self.state.estimates.load_ns(event.worker))
 
     def _binding_ended(self, event: ev.BindingEnded) -> None:
         b = self.ledger.bound.get(event.binding_id)
@@ -311,6 +332,9 @@ class SchedulerCore:
     def _carry_out(self, decision: Decision) -> None:
         state, r, g = self.state, decision.request, decision.slice
         now = state.now_ns
+        holders = state.holders.of(r.worker) if state.tuning.recent else []
+        seen = sight(state, r, g, holders) if state.tuning.recent else ()
+        foreseen: tuple[str, ...] = ()
         state.queue.overtake(r)
         hit = r.worker in g.held
         elsewhere = state.holders.elsewhere(r.worker, g)
@@ -325,24 +349,25 @@ class SchedulerCore:
         self.room.leave(r)
         bind = self._bind(b, decision.reason, r.skips, false_miss=false_miss, local=decision.local)
         if not hit and self.tuning.gaps:
-            self._prepare(g, r)
+            foreseen = self._prepare(g, r)
         self._out.append(bind)
         self.ledger.enter(b)
         self.records.placed(
             Placement(
                 now, b.id, r.call_id, r.worker, g.id, hit, false_miss, decision.local,
-                bind.queued_ns, r.skips, decision.reason,
+                bind.queued_ns, r.skips, decision.reason, self.policy.name, r.batch, r.sla_ns,
+                load_ns, turn_ns, len(state.slices), seen, tuple([h.id for h in holders]), foreseen,
             )
         )  # fmt: skip
 
-    def _prepare(self, g: Slice, r: Request) -> None:
-        """A load will start on `g`: foresee its victims, and say first what had better stay."""
+    def _prepare(self, g: Slice, r: Request) -> tuple[str, ...]:
+        """A load will start on `g`: foresee its victims (returned), and say first what had better stay."""
         needed = self.state.estimates.held_bytes(r.worker)
         demand: Mapping[str, Demand] = {}
         if self.tuning.keep and g.free_bytes < needed and g.held:
             demand = self._demand(g)
             self._out.append(Keep(f"{r.worker} needs room on {g.id}", g.id, g.spec.node, demand))
-        g.foresee(r.worker, needed, self.state.now_ns, demand)
+        return g.foresee(r.worker, needed, self.state.now_ns, demand)
 
     def _demand(self, g: Slice) -> Mapping[str, Demand]:
         here: dict[str, int] = {}

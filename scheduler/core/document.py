@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.core.core import SchedulerCore
-from scheduler.core.records import Placement
-from scheduler.core.slices import Bound, Slice
+from scheduler.core.history import Placement
+from scheduler.core.slices import Bound, Slice, status_of
 
 _SHOWN_PLACEMENTS = 100
 
@@ -40,15 +40,6 @@ def _slice(g: Slice, now: int) -> dict[str, Any]:
         "running": g.running.id if g.running is not None else "",
         "remaining_s": g.remaining(now) / 1e9,
     }
-
-
-def status_of(g: Slice) -> str:
-    """lost, stalled, busy, loading or idle."""
-    if g.lost_ns >= 0:
-        return "lost"
-    if g.running is not None:
-        return "stalled" if g.stalled else "busy"
-    return "loading" if g.loading else "idle"
 
 
 def _bound(b: Bound, now: int) -> dict[str, Any]:

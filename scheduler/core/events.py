@@ -116,6 +116,7 @@ class Loaded(Event):
     load_ns: int
     held_bytes: int
     code: str = ""
+    evicted: tuple[str, ...] = ()  # the workers that went for it
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from scheduler.core.history import base
 from scheduler.core.instructions import Instruction, TellOwner, Unbind
 from scheduler.core.records import Records
 from scheduler.core.requests import Request
@@ -105,11 +106,14 @@ class Ledger:
 
     # ------------------------------------------------------------------ ending
 
-    def end(self, b: Bound) -> None:
-        """Take a binding off its slice and out of every index."""
+    def end(self, b: Bound, code: str = "", why: str = "") -> None:
+        """Take a binding off its slice and out of every index; `code` is for one that its owner still wanted."""
         g = b.slice
         if self.bound.pop(b.id, None) is None:
             return
+        course = self._records.recent.course(b.id)
+        if course is not None:
+            course.ended_ns, course.code, course.why = self._state.now_ns, code, why
         g.bound.pop(b.id, None)
         if self._state.tuning.gaps and b.stage is not Stage.PASSED:
             self._overtaken[b.id] = b
@@ -137,7 +141,7 @@ class Ledger:
     def give_up(self, b: Bound, reason: str) -> None:
         """Its owner needs it no more: end it and have the slice forget it."""
         soon = b.stage is Stage.PASSED and not b.slice.waiting
-        self.end(b)
+        self.end(b, why=reason)
         self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, GONE, soon))
 
     def overtaken(self, binding_id: str, *, over: bool) -> Bound | None:
@@ -147,9 +151,9 @@ class Ledger:
     def take_back(self, b: Bound, code: str, reason: str) -> None:
         """End a binding that its owner still wants; the call keeps its place in line if it is placed again."""
         r = b.request
-        self.end(b)
+        self.end(b, code, reason)
         self._records.taken_back[code] += 1
-        self._returned[_base(r.call_id), r.worker] = (r.arrived_ns, r.skips)
+        self._returned[base(r.call_id), r.worker] = (r.arrived_ns, r.skips)
         if len(self._returned) > _REMEMBERED:
             self._returned.popitem(last=False)
         self._out.append(Unbind(reason, b.id, b.slice.id, b.slice.spec.node, code))
@@ -158,11 +162,11 @@ class Ledger:
 
     def returned(self, call_id: str, worker: str) -> tuple[int, int] | None:
         """(arrived_ns, skips) of a call whose binding was taken back, once."""
-        return self._returned.pop((_base(call_id), worker), None)
+        return self._returned.pop((base(call_id), worker), None)
 
     def forget_returned(self, call_id: str, worker: str) -> None:
         """The call is over; should its id be used again, that is another call."""
-        self._returned.pop((_base(call_id), worker), None)
+        self._returned.pop((base(call_id), worker), None)
 
     def lose(self, g: Slice, reason: str) -> None:
         """A slice is gone with all that was bound to it."""
@@ -268,8 +272,3 @@ class Ledger:
         b.orphaned_ns = -1 if owner else now
         self.enter(b)
         return b
-
-
-def _base(call_id: str) -> str:
-    """A client appends ~N to a call id that it uses a second time."""
-    return call_id.partition("~")[0]

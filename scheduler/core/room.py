@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from scheduler.core.history import Refusal
 from scheduler.core.instructions import Instruction, Refuse
 from scheduler.core.records import Records
 from scheduler.core.requests import Request
@@ -58,7 +59,8 @@ class WaitingRoom:
     def refuse(self, r: Request, code: str, message: str, retry_after_s: float = 0.0) -> None:
         """Take a request out and tell its owner."""
         self.leave(r)
-        self._records.refused[code] += 1
+        now = self._state.now_ns
+        self._records.refuse(Refusal(now, r.call_id, r.worker, r.arrived_ns, r.skips, code, message))
         self._out.append(Refuse(message, r.owner, r.call_id, code, message, retry_after_s))
 
     def sort_out(self, patient: bool) -> None:

@@ -303,3 +303,12 @@ class Slice:
             self.backlog = Backlog()
             self.used_bytes -= held_bytes
             self.holders.discard(worker, self)
+
+
+def status_of(g: Slice) -> str:
+    """lost, stalled, busy, loading or idle."""
+    if g.lost_ns >= 0:
+        return "lost"
+    if g.running is not None:
+        return "stalled" if g.stalled else "busy"
+    return "loading" if g.loading else "idle"

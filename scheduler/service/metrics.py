@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily as Counter
 from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import HistogramMetricFamily as Histogram
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from proto.wire import scraping
-from scheduler.core.document import status_of
+from scheduler.core.records import RATIOS, Errors
+from scheduler.core.slices import status_of
 from scheduler.service.desk import Desk
 from scheduler.service.pen import Pen
 
-Families = list[Counter | Gauge]
+Families = list[Counter | Gauge | Histogram]
 
 _SCRAPE_TIMEOUT_S = 2.0
 
@@ -38,14 +42,14 @@ class Metrics(Collector):
         """Nothing is known before the loop runs; registering must not ask it."""
         return []
 
-    def collect(self) -> Iterable[Counter | Gauge]:
+    def collect(self) -> Iterable[Counter | Gauge | Histogram]:
         """All families."""
         if self._loop.is_closed():
             return []
         return asyncio.run_coroutine_threadsafe(self._collect(), self._loop).result(_SCRAPE_TIMEOUT_S)
 
     async def _collect(self) -> Families:
-        return [*self._decisions(), *self._queues(), *self._slices()]
+        return [*self._decisions(), *self._estimates(), *self._queues(), *self._slices()]
 
     def _decisions(self) -> Families:
         records = self._desk.core.records
@@ -67,14 +71,22 @@ class Metrics(Collector):
         back = Counter("slicewise_scheduler_bindings_taken_back", "Bindings ended before use.", labels=["code"])
         for code, count in records.taken_back.items():
             back.add_metric([code], count)
-        real = Counter("slicewise_scheduler_turn_seconds", "Turns that ended: their real and their estimated time.",
-                       labels=["kind"])  # fmt: skip
-        real.add_metric(["real"], records.turn_ns / 1e9)
-        real.add_metric(["estimated"], records.estimated_turn_ns / 1e9)
-        real.add_metric(["absolute_error"], records.turn_error_ns / 1e9)
-        turns = Counter("slicewise_scheduler_turns", "Turns that ended.")
-        turns.add_metric([], records.turns)
-        return [happened, false, placed, local, refused, back, real, turns]
+        return [happened, false, placed, local, refused, back]
+
+    def _estimates(self) -> Families:
+        """What turns and loads took, beside what was estimated when they were placed."""
+        records = self._desk.core.records
+        ratio = Histogram(
+            "slicewise_scheduler_estimate_ratio",
+            "Measured by estimated time; 1 is a right estimate, more an estimate that was too low.",
+            labels=["kind"],
+        )
+        families: Families = [ratio]
+        for kind, errors in (("turn", records.turn), ("load", records.load)):
+            buckets = list(zip((*map(floatToGoString, RATIOS), "+Inf"), accumulate(errors.ratios), strict=True))
+            ratio.add_metric([kind], buckets, errors.ratio_sum)
+            families += _sums(kind, errors)
+        return families
 
     def _queues(self) -> Families:
         core = self._desk.core
@@ -107,3 +119,17 @@ class Metrics(Collector):
             up.add_metric([g.id], int(status_of(g) != "lost"))
             handover.add_metric([g.id], g.handover_ns / 1e9)
         return [busy, local, up, handover]
+
+
+def _sums(kind: str, errors: Errors) -> Families:
+    seconds = Counter(
+        f"slicewise_scheduler_{kind}_seconds",
+        f"{kind.capitalize()}s that ended: their real and their estimated time.",
+        labels=["kind"],
+    )
+    seconds.add_metric(["real"], errors.real_ns / 1e9)
+    seconds.add_metric(["estimated"], errors.estimated_ns / 1e9)
+    seconds.add_metric(["absolute_error"], errors.error_ns / 1e9)
+    number = Counter(f"slicewise_scheduler_{kind}s", f"{kind.capitalize()}s that ended.")
+    number.add_metric([], errors.count)
+    return [seconds, number]

@@ -83,7 +83,13 @@ class Nodes:
             loaded = message.loaded
             desk.tell(
                 lambda now: ev.Loaded(
-                    now, loaded.slice, loaded.worker, loaded.load_ns, loaded.held_bytes, loaded.failure.code
+                    now,
+                    loaded.slice,
+                    loaded.worker,
+                    loaded.load_ns,
+                    loaded.held_bytes,
+                    loaded.failure.code,
+                    tuple(loaded.evicted),
                 )
             )
             self._learned(loaded.worker)

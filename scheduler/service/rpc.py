@@ -14,6 +14,7 @@ from proto.wire import convert, peers
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 from scheduler.core.document import state_document
+from scheduler.core.explaining import explanation
 from scheduler.service.book import Book
 from scheduler.service.calling import REPLICA, Calls
 from scheduler.service.desk import Desk
@@ -76,6 +77,19 @@ class Scheduler(rpc.SchedulerServicer):  # type: ignore[misc]
         document = state_document(self._desk.core)
         document["epoch"] = self._desk.epoch
         return pb.Json(text=json.dumps(document))
+
+    async def Explain(self, message: pb.CallRef, context: grpc.aio.ServicerContext) -> pb.Json:
+        """Why a call is where it is; NOT_FOUND, with the number of placements that are kept, when nothing is known."""
+        core = self._desk.core
+        found = explanation(core, message.call_id)
+        if found is None:
+            kept = core.records.recent
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND,
+                f"Nothing is kept of the call {message.call_id[:200]!r}: no GPU call had this id, or it is forgotten. "
+                f"The scheduler keeps the last {kept.limit:,} placements and has {len(kept):,} now.",
+            )
+        return pb.Json(text=json.dumps(found))
 
     async def GetModels(self, _message: pb.Empty, _context: Any) -> pb.Json:
         """Every registered model: what it is, what is known of it, where it is cached."""

@@ -31,6 +31,13 @@ def state() -> Response:
     return document(here.bridge.run(here.scheduler.state()))
 
 
+@routes.get("/system/scheduler/explain/<call_id>")
+def explain(call_id: str) -> Response:
+    """Why a call is where it is; 404 when nothing is kept of it."""
+    here = parts()
+    return document(here.bridge.run(here.scheduler.explain(call_id)))
+
+
 @routes.get("/system/scheduler/pools")
 def pools() -> Response:
     """Slice id to pool."""

@@ -26,6 +26,12 @@ class Json(_message.Message):
     text: str
     def __init__(self, text: _Optional[str] = ...) -> None: ...
 
+class CallRef(_message.Message):
+    __slots__ = ("call_id",)
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    call_id: str
+    def __init__(self, call_id: _Optional[str] = ...) -> None: ...
+
 class CallUp(_message.Message):
     __slots__ = ("place", "cancel", "release", "observed", "hello", "more")
     PLACE_FIELD_NUMBER: _ClassVar[int]
@@ -313,18 +319,20 @@ class TurnEnded(_message.Message):
     def __init__(self, binding_id: _Optional[str] = ..., slice: _Optional[str] = ..., worker: _Optional[str] = ..., calls: _Optional[int] = ..., infer_ns: _Optional[int] = ..., batch: _Optional[int] = ..., handover_ns: _Optional[int] = ...) -> None: ...
 
 class Loaded(_message.Message):
-    __slots__ = ("slice", "worker", "load_ns", "held_bytes", "failure")
+    __slots__ = ("slice", "worker", "load_ns", "held_bytes", "failure", "evicted")
     SLICE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     LOAD_NS_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    EVICTED_FIELD_NUMBER: _ClassVar[int]
     slice: str
     worker: str
     load_ns: int
     held_bytes: int
     failure: Failure
-    def __init__(self, slice: _Optional[str] = ..., worker: _Optional[str] = ..., load_ns: _Optional[int] = ..., held_bytes: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+    evicted: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, slice: _Optional[str] = ..., worker: _Optional[str] = ..., load_ns: _Optional[int] = ..., held_bytes: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., evicted: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BindingEnded(_message.Message):
     __slots__ = ("binding_id", "slice", "failure")

@@ -70,6 +70,11 @@ class SchedulerStub:
                 request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Empty.SerializeToString,
                 response_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
                 _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/slicewise.v1.Scheduler/Explain',
+                request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.CallRef.SerializeToString,
+                response_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+                _registered_method=True)
 
 
 class SchedulerServicer:
@@ -121,6 +126,13 @@ class SchedulerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """NOT_FOUND: nothing is kept of this call
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -157,6 +169,11 @@ def add_SchedulerServicer_to_server(servicer, server):
             'GetModels': grpc.unary_unary_rpc_method_handler(
                     servicer.GetModels,
                     request_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Empty.FromString,
+                    response_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.CallRef.FromString,
                     response_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
             ),
     }
@@ -349,6 +366,33 @@ class Scheduler:
             target,
             '/slicewise.v1.Scheduler/GetModels',
             proto_dot_wire_dot_generated_dot_slicewise__pb2.Empty.SerializeToString,
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slicewise.v1.Scheduler/Explain',
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.CallRef.SerializeToString,
             proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
             options,
             channel_credentials,

@@ -49,17 +49,20 @@ def grouped(
     figure = _figure()
     if figure is None:
         return
+    labels = list(dict.fromkeys(label for bars, _ in panels.values() for label in bars))
+    shown: dict[str, Any] = {}
     for axes, (title, (bars, marks)) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         width = 0.8 / len(bars)
         for k, (label, heights) in enumerate(bars.items()):
             xs = [n - 0.4 + (k + 0.5) * width for n in range(len(groups))]
-            axes.bar(xs, heights, width, label=label)
-            seen = [(x, y) for x, y in zip(xs, marks.get(label, [None] * len(xs)), strict=True) if y is not None]
-            axes.plot(
-                [x for x, _ in seen], [y for _, y in seen], "kD", markersize=4, label=mark if seen and k == 1 else None
-            )
+            shown[label] = axes.bar(xs, heights, width, color=f"C{labels.index(label)}")
+            for x, y in zip(xs, marks.get(label, [None] * len(xs)), strict=True):
+                if y is not None:
+                    (shown[mark],) = axes.plot([x], [y], "kD", markersize=4)
         axes.set(yscale="log" if log else "linear", ylabel=title, xticks=range(len(groups)), xticklabels=groups)
-        _save(figure, axes, name)
+        axes.grid(alpha=0.3)
+    figure.legend(list(shown.values()), list(shown), loc="outside upper center", ncols=4)
+    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
 
 
 def _figure() -> Any:

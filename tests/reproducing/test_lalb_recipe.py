@@ -58,6 +58,13 @@ def test_a_minute_has_325_requests_in_the_shares_of_that_minute(working_set: int
         assert all(abs(a - b) < 1 for a, b in zip(got, column, strict=True))
 
 
+def test_counts_as_they_are() -> None:
+    doc = paper_scenario([[3, 0], [1, 4]], MODELS, GPUS, None, seed=0)
+    first, second = doc["models"]
+    asked = Counter((r["model"], r["at_s"] // 60) for r in doc["requests"])
+    assert asked == {(first, 0): 3, (second, 0): 1, (second, 1): 4}
+
+
 def test_a_seed_decides_all_and_another_changes_models_and_arrivals() -> None:
     weights = zipf(0.5, 25, 2)
     one, other = (paper_scenario(weights, MODELS, GPUS, 325, seed) for seed in (1, 2))

@@ -120,6 +120,7 @@ class Slice:
     held: dict[str, int] = field(default_factory=dict)
     used_bytes: int = 0
     loading: frozenset[str] = frozenset()
+    exclusive: frozenset[str] = frozenset()  # workers that an invocation has changed, and has to itself until it ends
     running: Bound | None = None
     waiting: list[Bound] = field(default_factory=list)  # in the order they were bound: the local queue
     bound: dict[str, Bound] = field(default_factory=dict)  # all that have not ended, passed ones too
@@ -264,6 +265,7 @@ class Slice:
         """Replace what is known of the memory by what the GPU manager says, but for loads it has not begun."""
         reported = {worker.key: worker.held_bytes for worker in state.workers}
         self.loading = frozenset(w.key for w in state.workers if w.status is WorkerStatus.LOADING)
+        self.exclusive = frozenset(w.key for w in state.workers if w.exclusive_to)
         for b in self.waiting:
             b.loads = b.loads and (b.request.worker not in reported or b.request.worker in self.loading)
         self._foreseen = [f for f in self._foreseen if f.worker not in reported and now_ns - f.since_ns < foresight_ns]

@@ -56,17 +56,24 @@ class State:
         return g.pool == SHARED_POOL or g.pool == f"reserved:{worker.rpartition('@')[0]}"
 
     def may(self, g: Slice, r: Request) -> bool:
-        """Whether `r` may be bound to `g` at all now; a slice it failed on is avoided while another would do."""
+        """Whether `r` may be bound to `g` at all now.
+
+        A slice on which it failed, or whose worker another invocation has to itself for as long as that lasts, is
+        avoided while another would do.
+        """
         if not g.open or not self.serves(g, r.worker):
             return False
-        return not r.avoid or g.id not in r.avoid or not self._elsewhere(r)
+        return self._free_to(g, r) or not self._elsewhere(r)
+
+    def _free_to(self, g: Slice, r: Request) -> bool:
+        return g.id not in r.avoid and r.worker not in g.exclusive
 
     def fits(self, g: Slice, r: Request) -> bool:
         """Whether the worker fits the empty slice."""
         return self.estimates.held_bytes(r.worker) <= g.spec.memory_bytes + self.tuning.equal_bytes
 
     def _elsewhere(self, r: Request) -> bool:
-        return any(g.open and g.id not in r.avoid and self.serves(g, r.worker) and self.fits(g, r) for g in self.slices)
+        return any(g.open and self._free_to(g, r) and self.serves(g, r.worker) and self.fits(g, r) for g in self.slices)
 
     # ------------------------------------------------------------------ idle and busy
 

@@ -19,7 +19,6 @@ from proto.wire.credentials import SigningKey, Trust
 from proto.wire.generated import slicewise_pb2_grpc as pb_grpc
 from proto.wire.settings import load
 from scheduler.core.core import SchedulerCore
-from scheduler.core.estimates import Profiles
 from scheduler.core.policies.registry import make_policy
 from scheduler.service.book import Book
 from scheduler.service.calling import Calls
@@ -30,6 +29,7 @@ from scheduler.service.election import Election
 from scheduler.service.metrics import Metrics
 from scheduler.service.noding import Nodes
 from scheduler.service.pen import Pen
+from scheduler.service.recording import RecordedProfiles, Recorder
 from scheduler.service.rpc import ALLOWED, Scheduler
 from scheduler.service.settings import SchedulerSettings
 
@@ -54,6 +54,7 @@ async def serve(settings: SchedulerSettings) -> None:
     winning = asyncio.create_task(election.win())
     tasks: list[asyncio.Task[None]] = []
     pen = Pen(store)
+    desk: Desk | None = None
     try:
         await asyncio.wait([stopping, winning], return_when=asyncio.FIRST_COMPLETED)
         if stop.is_set():
@@ -86,10 +87,12 @@ async def serve(settings: SchedulerSettings) -> None:
                 await election.resign()
         if store:
             await store.close()
+        if desk is not None and desk.recorder is not None:
+            desk.recorder.close()
 
 
 def _desk(settings: SchedulerSettings, epoch: int) -> Desk:
-    profiles = Profiles()
+    profiles = RecordedProfiles()
     numbers = itertools.count(1)
     core = SchedulerCore(
         make_policy({"name": settings.policy}),
@@ -99,7 +102,11 @@ def _desk(settings: SchedulerSettings, epoch: int) -> Desk:
         learn=profiles,
     )
     key = SigningKey.load("bindings", settings.bindings_key)
-    return Desk(core, profiles, Catalogue(), key, epoch, int(settings.binding_ttl_s * 1e9))
+    path = settings.recording()
+    if path is not None:
+        limit = int(settings.record_events_mb * 1e6)
+        profiles.recorder = Recorder(path, limit, epoch, core.policy, core.tuning)
+    return Desk(core, profiles, Catalogue(), key, epoch, int(settings.binding_ttl_s * 1e9), profiles.recorder)
 
 
 async def _open(

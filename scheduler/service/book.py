@@ -21,7 +21,7 @@ from datastore.store import Store
 from datastore.values import Value
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
-from proto.types.models import Model, Profile
+from proto.types.models import Model
 from proto.wire import convert
 from proto.wire.generated import slicewise_pb2 as pb
 from scheduler.core import events as ev
@@ -30,6 +30,7 @@ from scheduler.service.catalogue import Registered
 from scheduler.service.desk import Desk
 from scheduler.service.noding import tell_wanted
 from scheduler.service.pen import Pen
+from scheduler.service.profile_records import read_profile, write_profile
 
 log = logging.getLogger(__name__)
 
@@ -250,19 +251,3 @@ class Book:
         self._desk.profiles.forget(worker)
         self._pen.write(keys.profile(worker), None)
         self._forgotten(worker)
-
-
-def write_profile(profile: Profile) -> Value:
-    """A profile as it lies in etcd; tables are lists of [gpcs, batch, ns]."""
-    record = asdict(profile)
-    for table in ("call_ns", "turn_ns"):
-        record[table] = [[gpcs, batch, ns] for (gpcs, batch), ns in sorted(record[table].items())]
-    return record
-
-
-def read_profile(worker: str, record: Value) -> Profile:
-    """The inverse of `write_profile`."""
-    fields = {name: record[name] for name in record if name in Profile.__dataclass_fields__}
-    for table in ("call_ns", "turn_ns"):
-        fields[table] = {(int(gpcs), int(batch)): int(ns) for gpcs, batch, ns in fields.get(table, ())}
-    return Profile(**{**fields, "worker": worker})

@@ -23,6 +23,7 @@ from scheduler.core.core import SchedulerCore
 from scheduler.core.estimates import Profiles
 from scheduler.core.ledger import LOST
 from scheduler.service.catalogue import Catalogue
+from scheduler.service.recording import Recorder
 from scheduler.service.streams import Stream
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Desk:
     key: SigningKey
     epoch: int
     binding_ttl_ns: int
+    recorder: Recorder | None = None
     owners: dict[str, Stream] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     _tokens: dict[str, str] = field(default_factory=dict)
@@ -59,7 +61,13 @@ class Desk:
 
     def tell(self, make: Callable[[int], ev.Event]) -> None:
         """Hand the core one event (`make` is given the time) and do what it says."""
-        for instruction in self.core.handle(make(self.now())):
+        event = make(self.now())
+        if self.recorder is not None:
+            self.recorder.event(event)
+        said = self.core.handle(event)
+        if self.recorder is not None:
+            self.recorder.said(said)
+        for instruction in said:
             try:
                 self._carry_out(instruction)
             except Exception:  # one bad message must not keep the others of this event back
@@ -71,6 +79,8 @@ class Desk:
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             self.tell(ev.Tick)
+            if self.recorder is not None:
+                self.recorder.flush()
 
     def _arm(self) -> None:
         if self._timer is not None:

@@ -36,7 +36,15 @@ class SchedulerSettings(ServiceSettings):
     package_copies: int = Field(2, ge=1, le=64)
     """On how many nodes each model's package is kept, as far as there are so many; 1: it is lost with its node."""
     recent: int = Field(LIVE.recent, ge=1, le=100_000)
-    """Placements whose reasons are kept."""
+    """Placements whose reasons are kept, for `slicewise explain`; about 2 KB each."""
+    record_events: Path | None = None
+    """A file of all that the core is told and answers, from state_dir if not absolute; none: nothing is recorded."""
+    record_events_mb: float = Field(256.0, gt=0, le=100_000)
+    """Its bound, in 10^6 bytes; a full file is left as it is. The one of the last start is kept beside it."""
+
+    def recording(self) -> Path | None:
+        """The whole path of the file."""
+        return self.state_dir / self.record_events if self.record_events is not None else None
 
     def tuning(self) -> Tuning:
         """The core's parameters."""

@@ -97,5 +97,7 @@ if __name__ == "__main__":
         run(measure(given.rate, given.seconds)),
         f"Emulated slices: real gateway, scheduler, cache manager, GPU manager, workers and functions; a load "
         f"takes {LOAD_S} s and\n"
-        f"a call {CALL_S} s. Aim: lalb at a third of lb's mean or less.",
+        f"a call {CALL_S} s. Aim: lalb at a third of lb's mean or less.\n\n"
+        "Rows that begin with `simulated` are in virtual time and joined by the command at their end; their pages say\n"
+        "what is assumed in them.",
     )

@@ -6,11 +6,8 @@ bindings that come back. No rule of placement or eviction is written here.
 
 from __future__ import annotations
 
-import gc
 import heapq
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from proto.types.placing import Place
@@ -80,9 +77,8 @@ class Engine:
 
     def run(self) -> Run:
         """Until every request has finished."""
-        with _uncollected():
-            while self.step():
-                pass
+        while self.step():
+            pass
         works = tuple(self._works[index] for index in range(len(self.scenario.requests)))
         return Run(self.scenario, self.policy, works, self.copies, tuple(tuple(g.stays) for g in self._by_index))
 
@@ -123,18 +119,6 @@ class Engine:
     def _start(self, index: int, work: Work) -> None:
         self._works[int(work.bind.request.call_id)] = work
         heapq.heappush(self._ends, (work.finish_ns, index))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No walks of the garbage collector: a run keeps nearly all it makes, and walking that took a fifth of its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def simulate(scenario: Scenario, policy: Policy) -> Run:

@@ -125,14 +125,10 @@ class Bench:
 
     async def fork(self, name: str = "small") -> Worker:
         """A new worker, which has loaded nothing; `name` is what it will load first."""
-        tmp = self.folder / f"tmp-{len(self._workers)}"
-        tmp.mkdir(mode=0o700)
         uid = UID if os.geteuid() == 0 else 0
-        if uid:
-            os.chown(tmp, uid, uid)
         order = {
             "key": "check.openfaas-fn@1", "slice": self.device.spec.id, "uid": uid, "gid": uid,
-            "threads": self.device.threads, "cuda": self.device.cuda, "tmp": str(tmp), "sys_path": [],
+            "threads": self.device.threads, "cuda": self.device.cuda, "sys_path": [],
         }  # fmt: skip
         began = time.perf_counter()
         with (self.folder / f"{name}.package").open("rb") as file:

@@ -35,17 +35,18 @@ class _Files:
     peak: str
     events: str
     mapped: str
+    anonymous: str
     caches: tuple[str, ...]
     no_swap: tuple[str, str]
 
 
 _V1 = _Files(
     "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control",
-    "mapped_file", ("inactive_file", "active_file"), ("memory.swappiness", "0"),
+    "mapped_file", "rss", ("inactive_file", "active_file"), ("memory.swappiness", "0"),
 )  # fmt: skip
 _V2 = _Files(
     "memory.max", "memory.current", "memory.peak", "memory.events",
-    "file_mapped", ("inactive_file", "active_file"), ("memory.swap.max", "0"),
+    "file_mapped", "anon", ("inactive_file", "active_file"), ("memory.swap.max", "0"),
 )  # fmt: skip
 
 
@@ -85,11 +86,19 @@ class Cgroup:
         """A load is about to map so many bytes of a file, which count as held and not here."""
         self._offset += mapped_bytes
 
+    def at_least(self, held_bytes: int) -> int:
+        """What a worker says that it holds, unless the kernel counts more: it may run anybody's code."""
+        return max(held_bytes, self._stat().get(self._files.anonymous, 0))
+
+    def _stat(self) -> dict[str, int]:
+        lines = (line.split() for line in (self.path / "memory.stat").read_text().splitlines())
+        return {name: int(count) for name, count in lines}
+
     def settle(self, held_bytes: int) -> None:
         """The worker holds so much now: from here on growth is counted."""
         usage = int(os.pread(self._usage, 32, 0))
-        stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
-        cache = sum(int(stat.get(name, 0)) for name in self._files.caches) - int(stat.get(self._files.mapped, 0))
+        stat = self._stat()
+        cache = sum(stat.get(name, 0) for name in self._files.caches) - stat.get(self._files.mapped, 0)
         self._counted = usage
         self._held = held_bytes
         self._offset = held_bytes - (usage - max(0, cache))

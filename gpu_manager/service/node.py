@@ -6,12 +6,9 @@ import asyncio
 import dataclasses
 import itertools
 import logging
-import os
-import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from pathlib import Path
 
 from gpu_manager.core import instructions as ins
 from gpu_manager.core.events import Usual, Wanted
@@ -70,10 +67,6 @@ class Node:
         self._calls = itertools.count(1)
         # Higher than anything that an earlier process of this node has sent.
         self._sequence = time.time_ns()
-        self._tmp = settings.state_dir.resolve() / "tmp"
-        shutil.rmtree(self._tmp, ignore_errors=True)
-        self._tmp.mkdir(parents=True)
-        self._tmp.chmod(0o711)
         self.cache = CacheLink(self, settings.cache_manager, self.credential)
         self.slices: dict[str, LiveSlice] = {}
         for device in devices.slices():
@@ -179,14 +172,6 @@ class Node:
         folder = self.settings.images_dir.resolve() / "environments" / environment
         return [str(path) for path in sorted(folder.glob("lib/python3*/site-packages"))]
 
-    def worker_tmp(self, slice_id: str, incarnation: int, uid: int) -> Path:
-        """A private /tmp for one worker, its function's own."""
-        path = self._tmp / f"{slice_id}-{incarnation}"
-        path.mkdir(mode=0o700, exist_ok=True)
-        if uid and os.geteuid() == 0:
-            os.chown(path, uid, uid)
-        return path
-
     # what slices say
     def report(self, live: LiveSlice) -> pb.SliceReport:
         """A slice's whole state, numbered."""
@@ -234,4 +219,3 @@ class Node:
         await self.cgroups.close()
         await self.cache.close()
         self.devices.close()
-        shutil.rmtree(self._tmp, ignore_errors=True)

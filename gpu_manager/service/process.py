@@ -91,11 +91,18 @@ class WorkerProcess:
                 header, fds = await self._connection.receive()
             except frames.FrameError:
                 break
-            answered = self._waiting.pop(int(header.get("id") or 0), None)
+            number = header.get("id")
+            answered = self._waiting.pop(number, None) if isinstance(number, int) else None
+            # It runs a user's code: what it says is not taken for granted, and who waits for it is not left waiting.
             if answered is None:
                 frames.close_fds(fds)
-            else:
+                self.kill("it answered what nobody had asked")
+                break
+            try:
                 answered(header, fds)
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+                self.kill(f"its answer was none ({type(error).__name__})")
+                break
         # Mostly it has died, and its pidfd says so; one that hung up but lives is of no use.
         await asyncio.sleep(WHY_S)
         if not self._ended:

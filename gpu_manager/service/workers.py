@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpu_manager.core import events as ev
@@ -17,6 +15,7 @@ from gpu_manager.service.devices.seam import Declared
 from gpu_manager.service.process import WorkerEnded, WorkerProcess, error_of
 from proto.types.errors import SlicewiseError
 from proto.types.models import Model
+from proto.wire import frames
 
 if TYPE_CHECKING:
     from gpu_manager.service.node import Node
@@ -69,6 +68,9 @@ class Workers:
             process.limit_bytes = header["limit_bytes"] = wanted
 
         def ran(header: dict[str, Any], fds: list[int]) -> None:
+            if len(fds) != bool(header.get("ok")):
+                frames.close_fds(fds)
+                raise ValueError("an answer brings its payload, a failure nothing")
             peak = process.cgroup.peak_bytes() if process.cgroup else int(header.get("peak_bytes") or 0)
             self._live.ran(number, header, fds, peak)
 
@@ -129,18 +131,13 @@ class Workers:
         device = self._live.device
         preparation = self._live.bindings.get(order.binding)
         uid = preparation.binding.uid if preparation else 0
-        tmp = self._node.worker_tmp(device.spec.id, order.incarnation, uid)
         fork = {
             "key": order.worker, "slice": device.spec.id, "uid": uid, "gid": uid, "threads": device.threads,
-            "cuda": device.cuda, "tmp": str(tmp), "sys_path": self._node.sys_path(model.environment),
+            "cuda": device.cuda, "sys_path": self._node.sys_path(model.environment),
         }  # fmt: skip
         zygote = self._node.zygotes.matching(model.python, model.torch)
-        try:
-            pid, pidfd, sock = await zygote.fork(fork, package)
-        except BaseException:
-            shutil.rmtree(tmp, ignore_errors=True)
-            raise
-        process = WorkerProcess(zygote, pid, pidfd, sock, lambda why: self._gone(name, why, tmp))
+        pid, pidfd, sock = await zygote.fork(fork, package)
+        process = WorkerProcess(zygote, pid, pidfd, sock, lambda why: self._gone(name, why))
         self._living[name] = process
         if not device.cuda and not self._declared(order.worker):
             process.cgroup = self._node.cgroups.make(f"{device.spec.id}-{order.incarnation}")
@@ -150,7 +147,7 @@ class Workers:
         if name in self._doomed:
             self._living[name].kill(self._doomed.pop(name))
 
-    def _gone(self, name: tuple[str, int], why: str, tmp: Path) -> None:
+    def _gone(self, name: tuple[str, int], why: str) -> None:
         process = self._living.pop(name, None)
         self._measured.pop(name, None)
         self._limits.pop(name, None)
@@ -160,7 +157,6 @@ class Workers:
             self._live.spawn(process.cgroup.remove())
         if over:
             why = "it passed the memory that it may hold"
-        asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(tmp, ignore_errors=True))
         _log.info("worker %s of slice %s is gone: %s", name[0], self._live.device.spec.id, why)
         self._live.post(ev.WorkerGone(*name, why, over))
 
@@ -203,7 +199,11 @@ class Workers:
         counted = 0
         if device.cuda:  # NVML takes its time
             counted = await asyncio.to_thread(self._node.devices.process_bytes, device, process.pid)
-        return counted or int(answer["held_bytes"])
+        said = max(0, int(answer["held_bytes"]))
+        if process.cgroup is not None:
+            with contextlib.suppress(OSError):  # it has just gone
+                said = process.cgroup.at_least(said)
+        return counted or said
 
     async def reset(self, order: ins.Reset) -> None:
         """Have a worker's state restored."""

@@ -81,7 +81,7 @@ class ZygoteProcess:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         uid = UID if os.geteuid() == 0 else 0
         full = {"op": "fork", "key": "f.ns@1", "slice": "s0", "uid": uid, "gid": uid, "threads": 1, "cuda": ""}
-        full.update({"tmp": "", "sys_path": []}, **order)
+        full.update({"sys_path": []}, **order)
         fds = [theirs.fileno()] if package_fd < 0 else [theirs.fileno(), package_fd]
         answer, _ = await self.peer.ask(full, fds)
         theirs.close()

@@ -57,7 +57,6 @@ async def test_two_hundred_loads_and_evictions(rig: Rig, tmp_path: Path) -> None
     assert process.memory_info().rss - memory < SPARE_BYTES
     counts = (await rig.status())["slices"][0]["counts"]
     assert not any(counts.values()), counts
-    assert len(os.listdir(tmp_path / "n" / "tmp")) <= 2
 
 
 async def test_a_zygote_that_dies_takes_its_workers_and_comes_back(rig: Rig) -> None:

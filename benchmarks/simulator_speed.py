@@ -25,9 +25,9 @@ below their capacity. `azure day` has every invocation of the sample, 200 models
 ones of the LALB figures, so that 12 slices can do it.
 
 **The aim is missed by about half.** Of the 58 microseconds that a request of `paper` takes under LALB once it is read,
-46 are inside the scheduler's core, the code that serves live; of the 54 of ELSA's 45. The simulator's own share, 9 to
-12 (21 under LB, which loads most of the time), would by itself allow 80,000 a second. Where requests come faster than
-slices serve them, ELSA walks queues that grow without end.
+46 are inside the scheduler's core, the code that serves live; of the 54 of ELSA's 45. The simulator's own 9 to 12 (21
+under LB, which loads most of the time) and the 12 or so to read and sum up would allow about 40,000 a second if
+decisions cost nothing. Where requests come faster than slices serve them, ELSA walks queues that grow without end.
 """
 
 

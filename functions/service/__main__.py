@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import json
 import logging
 import os
 import signal
 import sys
 
+from functions.service.ground import RUNTIME
 from functions.service.host import Host
 from functions.service.settings import Settings
 from proto.types.errors import SlicewiseError
@@ -36,6 +38,8 @@ async def serve(settings: Settings) -> int:
     except (SlicewiseError, OSError, ValueError) as error:
         logging.getLogger(__name__).error("cannot start: %s", error)
         return 1
+    # Functions run as users who may not write beside the runtime: compiled once here, or anew at each of their starts.
+    await asyncio.to_thread(compileall.compile_dir, str(RUNTIME), quiet=2)
     await host.start()
     await server.start()
     address = f"{settings.listen.rpartition(':')[0]}:{port}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from proto.types.errors import SlicewiseError
+from proto.types.models import runs_models_of
 from proto.wire import frames
 
 _log = logging.getLogger(__name__)
@@ -235,10 +236,7 @@ class Zygotes:
     def matching(self, python: str, torch: str) -> Zygote:
         """The zygote for a model's Python and torch; builds of one torch version count as the same."""
         for zygote in self.all:
-            minor, _, version = zygote.version.partition("/")
-            if not version or (python and python != minor):
-                continue
-            if not torch or torch.partition("+")[0] == version.partition("+")[0]:
+            if runs_models_of(zygote.version, python, torch):
                 return zygote
         raise SlicewiseError(
             "unprocessable",

@@ -44,3 +44,14 @@ class Profile:
     samples: int = 0
     call_ns: dict[tuple[int, int], int] = field(default_factory=dict)
     turn_ns: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def runs_models_of(zygote: str, python: str, torch: str) -> bool:
+    """Whether a zygote ("3.11/2.13.0+cpu") runs a model of this Python minor and torch ("": any).
+
+    Builds of one torch version count as the same.
+    """
+    minor, _, version = zygote.partition("/")
+    if not version or (python and python != minor):
+        return False
+    return not torch or torch.partition("+")[0] == version.partition("+")[0]

@@ -21,7 +21,7 @@ from datastore.store import Store
 from datastore.values import Value
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
-from proto.types.models import Model
+from proto.types.models import Model, runs_models_of
 from proto.wire import convert
 from proto.wire.generated import slicewise_pb2 as pb
 from scheduler.core import events as ev
@@ -170,8 +170,16 @@ class Book:
     def register(self, model: Model) -> bool:
         """A broker registers a model; whether some node holds its package already.
 
-        Raises SlicewiseError `model_too_large`, with both sizes, when its tensors alone fit no slice.
+        Raises SlicewiseError `model_too_large`, with both sizes, when its tensors alone fit no slice, `unprocessable`,
+        with both versions, when no node has a Python and a torch to run it.
         """
+        zygotes = sorted({zygote for node in self._desk.nodes.values() for zygote in node.hello.zygotes})
+        if zygotes and not any(runs_models_of(zygote, model.python, model.torch) for zygote in zygotes):
+            raise SlicewiseError(
+                "unprocessable",
+                f"{model.class_name} needs Python {model.python} with torch {model.torch} on its slice; the nodes have"
+                f" {', '.join(zygotes)} (Python/torch).",
+            )
         largest = max((g.spec.memory_bytes for g in self._desk.core.state.slices), default=0)
         if largest and model.tensor_bytes > largest:
             raise SlicewiseError(

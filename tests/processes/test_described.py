@@ -44,14 +44,14 @@ def test_who_imports_tensorflow_is_told_how(platform: Platform, built: Callable[
 def test_a_python_that_no_worker_has_is_refused_with_both_versions(
     platform: Platform, built: Callable[..., str]
 ) -> None:
-    """At its deployment or at its first call; what it must not do is run under another Python."""
+    """When its model is registered, at the end of the handler's import: it does not become ready."""
     request = {"service": "minor", "image": built("minor"), "labels": {"com.slicewise.gpu": "true"}}
     assert platform.system("/system/functions", "POST", request).status == 202
     try:
 
         def refused() -> bool:
-            told = platform.call("minor").text + why(platform, "minor")
-            return "needs Python 3.99" in told and f"has 3.{sys.version_info[1]}/" in told
+            told = why(platform, "minor")
+            return "needs Python 3.99" in told and f"have 3.{sys.version_info[1]}/" in told
 
         platform.wait(refused, "nobody says that the versions differ")
     finally:

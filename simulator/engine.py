@@ -16,13 +16,13 @@ from scheduler.core import events as ev
 from scheduler.core.core import SchedulerCore
 from scheduler.core.instructions import Bind
 from scheduler.core.policies.base import Policy
-from scheduler.core.tuning import PAPER
+from scheduler.core.tuning import PAPER, Tuning
+from simulator.live_policy import AsLive
 from simulator.node import Copies, SimulatedSlice, Stay, Work
 from simulator.profiles import Noise, ScenarioEstimates
-from simulator.scenario import EQUAL_BYTES, Scenario
+from simulator.scenario import EQUAL_BYTES, Scenario, SliceOf
 
 _NODE = "scenario"
-_TUNING = replace(PAPER, equal_bytes=EQUAL_BYTES, recent=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,12 @@ class Engine:
     def __init__(self, scenario: Scenario, policy: Policy) -> None:
         self.scenario = scenario
         self.policy = policy
-        estimates, numbers = ScenarioEstimates(scenario), itertools.count()
-        self.core = SchedulerCore(policy, estimates, _TUNING, make_id=lambda: str(next(numbers)))
+        self.estimates, numbers = ScenarioEstimates(scenario), itertools.count()
+        self.core = SchedulerCore(policy, self.estimates, self.tuning(), make_id=lambda: str(next(numbers)))
         self.copies = Copies()
-        noise = Noise(scenario)
+        self.noise = Noise(scenario)
         held = dict.fromkeys(scenario.models, 0) if scenario.preloaded else {}
-        self.slices = {
-            g.id: SimulatedSlice(index, g, estimates, noise, self.copies, held)
-            for index, g in enumerate(scenario.slices)
-        }
+        self.slices = {g.id: self.make_slice(index, g, held) for index, g in enumerate(scenario.slices)}
         self._by_index = list(self.slices.values())
         self._ends: list[tuple[int, int]] = []  # (when, index of the slice)
         requests = scenario.requests
@@ -64,8 +61,16 @@ class Engine:
         self._works: dict[int, Work] = {}
         self._join(held)
 
+    def tuning(self) -> Tuning:
+        """The rules of the core."""
+        return replace(PAPER, equal_bytes=EQUAL_BYTES, recent=0)
+
+    def make_slice(self, index: int, g: SliceOf, held: dict[str, int]) -> SimulatedSlice:
+        """One slice, with what it holds at the beginning."""
+        return SimulatedSlice(index, g, self.estimates, self.noise, self.copies, held)
+
     def _join(self, held: dict[str, int]) -> None:
-        specs = tuple(
+        self.specs = specs = tuple(
             SliceSpec(g.id, _NODE, index, g.gpcs, g.memory_bytes, "simulated")
             for index, g in enumerate(self.scenario.slices)
         )
@@ -123,4 +128,8 @@ class Engine:
 
 def simulate(scenario: Scenario, policy: Policy) -> Run:
     """Run a scenario under a policy; the same input gives the same run."""
+    if isinstance(policy, AsLive):
+        from simulator.live_engine import LiveEngine  # which is built on this module
+
+        return LiveEngine(scenario, policy).run()
     return Engine(scenario, policy).run()

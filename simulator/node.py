@@ -7,7 +7,7 @@ cache manager says who goes. The scheduler only foresees this, as it does live.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cache_manager.core.victims import victims
@@ -125,11 +125,14 @@ class SimulatedSlice:
     def _load(self, model: str, now_ns: int) -> None:
         needed = self._estimates.held_bytes(model)
         answer = victims(self.spec.id, list(self._lru.values()), self.free_bytes + EQUAL_BYTES, model, needed)
-        for key in answer.keys:
+        self._evict(answer.keys, now_ns)
+        self._hold(model, needed, now_ns)
+
+    def _evict(self, models: Iterable[str], now_ns: int) -> None:
+        for key in models:
             self.free_bytes += self._lru.pop(key).held_bytes
             self._copies.go(key, now_ns)
             self._staying.pop(key).to_ns = now_ns
-        self._hold(model, needed, now_ns)
 
     def _hold(self, model: str, size: int, now_ns: int) -> None:
         self._lru[model] = CachedWorker(model, WorkerStatus.READY, size, now_ns)

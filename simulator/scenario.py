@@ -16,9 +16,9 @@ from proto.wire import fields
 from proto.wire.documents import read_document
 from proto.wire.fields import bad
 from scheduler.core.policies.base import Policy
-from scheduler.core.policies.registry import make_policy
 from simulator.arrivals import drawn_requests
 from simulator.curves import Curve, curve
+from simulator.live_policy import make_scenario_policy
 from simulator.requests import Asked, asked
 from simulator.traces import read_trace
 
@@ -102,7 +102,7 @@ def policy_of(wish: Any, field: str = "policy") -> Policy:
     if isinstance(wish, dict) and "name" not in wish:
         raise bad(f"{field}.name", "is missing; give it")
     try:
-        return make_policy(wish)
+        return make_scenario_policy(wish)
     except SlicewiseError as error:
         raise SlicewiseError(error.code, f"{field}.{error.message}") from error
 

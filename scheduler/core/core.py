@@ -112,9 +112,12 @@ class SchedulerCore:
         if deadline is not None:
             times.append(deadline)
         head = self.state.queue.head
+        # Turns that will be over before the head is loaded need not be waited for.
+        load_ns = self.state.estimates.load_ns(head.worker) if head is not None and tuning.overlap_load else 0
         for g in self.state.slices if tuning.gaps else ():
             if head is not None and g.open and (g.running is not None or g.waiting):
-                for free_at in (g.free_at(now, tuning.overlap_load), g.loads_until("", now)):
+                turns = g.free_at(now, tuning.overlap_load)
+                for free_at in (turns, turns - load_ns, g.loads_until("", now)):
                     for gap_ns in (self.state.gap_ns(head), 0):  # others' gaps cost one event of delay at most
                         times.append(free_at - g.ahead_ns(gap_ns))
                 times.extend(b.due_ns for b in g.waiting)

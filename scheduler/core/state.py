@@ -93,7 +93,8 @@ class State:
         if g.running is None and not g.waiting:
             return True
         if not self.tuning.ahead_limit_ns:
-            return g.running is None and self.tuning.gaps and self.remaining(g, r.worker) <= 0
+            free = g.running is None or (self.tuning.overlap_load and r.worker not in g.held)  # a load needs no turn
+            return free and self.tuning.gaps and self.remaining(g, r.worker) <= 0
         return self.remaining(g, r.worker) <= g.ahead_ns(self.gap_ns(r))
 
     def remaining(self, g: Slice, worker: str) -> int:

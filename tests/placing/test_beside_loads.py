@@ -92,3 +92,17 @@ def test_as_in_the_papers_a_loading_slice_is_busy_for_everyone() -> None:
     p = Platform(tuning=replace(LIVE, overlap_load=False))
     loading(p)
     assert not [b for b in binds(p.place("hit", "a", late=True)) if not b.local]
+
+
+def test_a_load_begins_when_the_turns_before_it_will_be_over_in_time_though_nothing_happens_then() -> None:
+    p = Platform()
+    p.know("a", turn=300 * MS)
+    p.know("b", load=100 * MS)
+    p.holds("s0", "a")
+    p.turn(p.bound("1", "a", late=True))
+    assert not binds(p.place("2", "b", late=True))
+    due = p.core.next_timer()
+    assert due is not None
+    assert due <= p.now + 200 * MS
+    (bind,) = binds(p.wait(201 * MS))
+    assert (bind.request.call_id, bind.hit) == ("2", False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from proto.wire.fields import bad
 from simulator.scenario import Scenario
@@ -14,15 +15,23 @@ class ScenarioEstimates:
     def __init__(self, scenario: Scenario) -> None:
         self._models = scenario.models
         self._preloaded = scenario.preloaded
+        self._requests = scenario.requests
         self._turns: dict[tuple[str, int, int], int] = {}
 
     def turn_ns(self, worker: str, gpcs: int, batch: int) -> int:
-        """The model's inference time."""
+        """The model's inference time; at batch 0, which is not known, that of its mean request."""
         key = (worker, gpcs, batch)
         known = self._turns.get(key)
         if known is None:
-            known = self._turns[key] = self._models[worker].infer.ns(gpcs, batch)
+            infer = self._models[worker].infer
+            known = infer.ns(gpcs, batch) if batch else self._usual_ns(worker, gpcs)
+            self._turns[key] = known
         return known
+
+    def _usual_ns(self, worker: str, gpcs: int) -> int:
+        asked = Counter(r.batch for r in self._requests if r.model == worker)
+        infer = self._models[worker].infer
+        return sum(infer.ns(gpcs, batch) * count for batch, count in asked.items()) // max(1, asked.total())
 
     def load_ns(self, worker: str) -> int:
         """The model's load time."""

@@ -13,7 +13,7 @@ _SHOWN = 6  # each costs every decision a microsecond or two; the chosen one, ho
 def sight(state: State, r: Request, chosen: Slice, holders: list[Slice]) -> tuple[Seen, ...]:
     """The chosen slice, then those that hold the worker, then others by index; only such as serve its function.
 
-    When the others would be free is not looked at: nothing of the worker waits for them.
+    By the papers' rules a slice that holds nothing of it and is busy was no candidate: when it is free is not asked.
     """
     needed = state.estimates.held_bytes(r.worker) - state.tuning.equal_bytes
     seen = [_seen(state, r, chosen, needed, True)]
@@ -26,7 +26,7 @@ def sight(state: State, r: Request, chosen: Slice, holders: list[Slice]) -> tupl
         if len(seen) == _SHOWN:
             break
         if g is not chosen and r.worker not in g.held and state.serves(g, r.worker):
-            seen.append(_seen(state, r, g, needed, False))
+            seen.append(_seen(state, r, g, needed, state.tuning.gaps))
     return tuple(seen)
 
 

@@ -114,7 +114,7 @@ def _considered(out: Console, p: dict[str, Any]) -> None:
             "yes" if g["held"] else "no",
             "yes" if g["fits"] else "no",
             str(g["local_queue"]),
-            _s(g["free_in_s"]),
+            _s(g["free_in_s"]) or "-",
             size(g["free_bytes"]),
         )
     out.print(table)

@@ -82,6 +82,17 @@ def test_the_parameters_are_told_and_bad_ones_are_refused() -> None:
         assert next(iter(bad)) in refused.value.message
 
 
+def test_workers_that_are_called_often_are_kept_whatever_their_batches() -> None:
+    table = {"table": {"1": {"2": 0.01, "8": 0.03}}}
+    doc = small([(1, 2.0)], MODELS, *[(n / 20, "ab"[n % 7 == 0], None, 2 + 6 * (n % 2)) for n in range(200)], (5, "c"))
+    for model in doc["models"].values():
+        model["infer_s"] = table
+    doc["requests"][-1]["batch"] = 2
+    told = result(doc, live(ahead_s=0.001, overlap_load=True))["requests"]
+    assert not told[-1]["hit"]
+    assert [r["hit"] for r in told].count(False) <= 5
+
+
 @settings(max_examples=150, deadline=None)
 @given(documents(), st.sampled_from([0, 0.01, 0.3, 2.0]), st.booleans())
 def test_turns_and_loads_of_a_slice_never_overlap_and_memory_holds_all(

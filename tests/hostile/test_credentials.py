@@ -29,7 +29,7 @@ PORTS = {
 }
 # Every method of every service of the contract: a new one is tried as well.
 METHODS = [
-    pytest.param(service, method, id=f"{service}.{method.name}")
+    pytest.param(service, method, id=f"{service.name}.{method.name}")
     for service in pb.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 ]

@@ -27,7 +27,7 @@ GOOD: dict[str, Any] = {
     "policy": {"name": "lalb", "o3_limit": 25},
     "requests": [{"id": "r1", "at_s": 0.0, "model": "resnet50"}, {"id": "r2", "at_s": 1, "model": "bert", "batch": 8}],
 }
-_GONE = object()
+_GONE = "(left out)"
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: help setup demo test lint unit live proto check-gpu bench clean
+.PHONY: help setup demo test lint unit live proto check-gpu bench reproduce clean
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -47,6 +47,12 @@ check-gpu: setup ## Checks on a real GPU (JSON on stdout; skipped where there is
 
 bench: setup ## The measures in benchmarks/results
 	$(BIN)/python -m benchmarks.all
+
+reproduce: setup ## The papers' effects from the code that serves, in virtual time, each figure beside the paper's numbers
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot,figures]'
+	$(BIN)/python -m benchmarks.reproduce.lalb
+	$(BIN)/python -m benchmarks.reproduce.elsa
+	for figure in placement job_servers load reserved_jobs overall; do $(BIN)/python -m benchmarks.figures.$$figure || exit 1; done
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis *.egg-info

@@ -65,6 +65,32 @@ def test_lambdas_local_classes_parametrized_layers_and_own_results(tmp_path: Pat
     assert len(registered(stand_in)) == 2
 
 
+def test_a_module_of_the_handlers_own_as_an_attribute_or_global_comes_along(tmp_path: Path, stand_in: StandIn) -> None:
+    functions.write(
+        tmp_path,
+        shapes="""
+        OFFSET = 4
+        def widen(x):
+            return x + OFFSET
+        """,
+        handler="""
+        import torch, shapes
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(1))
+                self.shapes = shapes
+                self.late = lambda x: shapes.widen(x) * 2
+            def forward(self, x):
+                return self.late(self.shapes.widen(x) * self.weight)
+        model = Net().to("cuda")
+        def answer():
+            return model(torch.ones(1)).tolist()
+        """,
+    )
+    assert functions.run(tmp_path, stand_in) == [18.0]
+
+
 def test_whatever_reads_weights_works_on_their_values(tmp_path: Path, stand_in: StandIn) -> None:
     functions.write(
         tmp_path,

@@ -44,6 +44,7 @@ class _Arguments(pickle.Pickler):
                 return byvalue.reduce(obj)
             self.names.add((obj.__module__, obj.__qualname__))
         elif isinstance(obj, types.ModuleType):
+            self.names.add((obj.__name__, ""))
             return (importlib.import_module, (obj.__name__,))
         return NotImplemented
 

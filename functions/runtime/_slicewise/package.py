@@ -40,6 +40,7 @@ class _Skeleton(pickle.Pickler):
                 return byvalue.reduce(obj)
             self.names.add((obj.__module__, obj.__qualname__))
         elif isinstance(obj, types.ModuleType):
+            self.names.add((obj.__name__, ""))
             return (importlib.import_module, (obj.__name__,))
         elif self._plain is not None and isinstance(obj, self._torch.nn.Module):
             for part in _keras_layers(obj):

@@ -29,7 +29,9 @@ def sources_of(names):
     `values` are [module, name, value] of the plain data that the kept functions and classes read.
     """
     needed = {}
-    pending = [(module, name.partition(".")[0]) for module, name in names if provenance.is_own(module)]
+    pending = [
+        (module, name.partition(".")[0] if name else EVERYTHING) for module, name in names if provenance.is_own(module)
+    ]
     files = {}
     while pending:
         module, name = pending.pop()

@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from proto.types.placing import Demand, Place
+from proto.types.slices import SHARED_POOL
 from scheduler.core import events as ev
 from scheduler.core.estimates import Estimates, Profiles
 from scheduler.core.history import History, Load, Placement
 from scheduler.core.instructions import Bind, Instruction, Keep
 from scheduler.core.ledger import Ledger
 from scheduler.core.policies.base import Decision, Policy
+from scheduler.core.pools import Pools
 from scheduler.core.records import Records
 from scheduler.core.requests import Request
 from scheduler.core.room import WaitingRoom
@@ -56,6 +58,7 @@ class SchedulerCore:
         self.ledger = Ledger(self.state, self.records, self._out)
         self.room = WaitingRoom(self.state, self.records, self._out)
         self.topology = Topology(self.state, self.ledger)
+        self.pools = Pools(self.state)
         self._make_id = make_id
         self._learn = learn
         self._sequence = 0
@@ -77,6 +80,9 @@ class SchedulerCore:
             ev.BindingEnded: self._binding_ended,
             ev.ProfileChanged: lambda e: self._moved(True),
             ev.FunctionDeleted: self._function_deleted,
+            ev.FunctionReserves: lambda e: self._moved(self.pools.reserve(e.function, e.wish)),
+            ev.PoolsSet: lambda e: self._moved(self.pools.set(e.pools)),
+            ev.PoolsRestored: lambda e: self._moved(self.pools.restore(e.by_hand, e.chosen, e.functions)),
             ev.PolicySet: self._policy_set,
             ev.Tick: self._tick,
         }
@@ -94,6 +100,8 @@ class SchedulerCore:
         if self._started_ns is None:
             self._started_ns = event.now_ns
         self._on[type(event)](event)
+        if self.pools.moving and self.pools.settle():
+            self._moved(True)
         if self.tuning.stall_factor:
             self._stall()
         self.room.expire()
@@ -206,6 +214,7 @@ class SchedulerCore:
                 self.room.refuse(r, "not_found", f"{event.function} was deleted while its call waited.")
         for worker in [worker for worker in self._rates if worker.rpartition("@")[0] == event.function]:
             del self._rates[worker]
+        self._moved(self.pools.forget(event.function))
 
     # ------------------------------------------------------------------ slices
 
@@ -294,6 +303,8 @@ class SchedulerCore:
 
     def _moved(self, changed: bool) -> None:
         """Slices or sizes may have changed: see who can wait for what."""
+        if changed and self.pools.used:
+            self.pools.assign()
         if changed and self.tuning.gaps:
             self.room.sort_out(self._patient())
 
@@ -325,7 +336,17 @@ class SchedulerCore:
         self.policy = event.policy
 
     def _schedule(self) -> None:
-        """Ask the policy until it has nothing more to do. Each decision takes one from the queue, so this ends."""
+        """Ask the policy until it has nothing more to do; who waits for a pool holds up nobody of another."""
+        self._decide()
+        for others in self.pools.out_of_the_way() if self.state.at_home else ():
+            for r in others:
+                self.state.queue.remove(r)
+            self._decide()
+            for r in others:
+                self.state.queue.add(r)
+
+    def _decide(self) -> None:
+        """Each decision takes one from the queue, so this ends."""
         while self.state.queue.head is not None:
             decision = self.policy.decide(self.state)
             if decision is None:
@@ -390,6 +411,8 @@ class SchedulerCore:
         hold it have the time for all of them.
         """
         rate = self.calls_per_s(worker)
+        if g.pool != SHARED_POOL:  # guests of an earlier pool go first
+            return rate if self.state.serves(g, worker) else 0.0
         silent_ns = self.state.now_ns - self._rates.get(worker, (0.0, 0))[1]
         if rate * _RATE_NS < _OFTEN * 1e9 or rate * silent_ns > _SILENT * 1e9:
             return 0.0

@@ -34,6 +34,7 @@ def _slice(g: Slice, now: int) -> dict[str, Any]:
         "memory_bytes": g.spec.memory_bytes,
         "free_bytes": g.free_bytes,
         "pool": g.pool,
+        "moving_to": g.moving_to,
         "status": status_of(g),
         "workers": [{"worker": worker, "held_bytes": held_bytes} for worker, held_bytes in g.held.items()],
         "local_queue": len(g.waiting),

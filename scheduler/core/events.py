@@ -6,6 +6,7 @@ monotonic clock, the simulator its virtual one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from proto.types.placing import Place
@@ -140,6 +141,30 @@ class FunctionDeleted(Event):
     """NAME.NAMESPACE is gone; its queued calls are refused."""
 
     function: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReserves(Event):
+    """A GPU function is deployed; it reserves `wish` ("4", "2x3g"), or nothing ("")."""
+
+    function: str
+    wish: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsSet(Event):
+    """Slices (by id) go to the pools that somebody chose."""
+
+    pools: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsRestored(Event):
+    """Pools as an earlier scheduler left them; see scheduler.core.pools."""
+
+    by_hand: Mapping[str, str]
+    chosen: Mapping[str, str]
+    functions: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ class Slice:
     tuning: Tuning
     holders: Holders
     pool: str = SHARED_POOL
+    moving_to: str = ""  # the pool it drains for, "" if it stays
     lost_ns: int = -1  # since when it is lost; -1: it is there
     given_up: bool = False  # lost for so long that its bindings were taken back
     stalled: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from proto.types.pools import reserved_for
 from proto.types.slices import SHARED_POOL
 from scheduler.core.estimates import Estimates
 from scheduler.core.requests import GlobalQueue, Request
@@ -22,6 +23,7 @@ class State:
         self.slices: list[Slice] = []
         self.by_id: dict[str, Slice] = {}
         self.holders = Holders()
+        self.at_home: frozenset[str] = frozenset()  # functions with slices of their own that are there
         self.by_size: list[list[Slice]] = []  # as `slices`, by GPCs, fewest first
         self._empty: dict[str, Slice] = {}  # slices that have nothing to do
         self._empty_line: list[Slice] | None = None  # the same by index, once asked for
@@ -52,8 +54,14 @@ class State:
     # ------------------------------------------------------------------ who may go where
 
     def serves(self, g: Slice, worker: str) -> bool:
-        """Whether the slice's pool is for this worker's function: every slice is shared or reserved."""
-        return g.pool == SHARED_POOL or g.pool == f"reserved:{worker.rpartition('@')[0]}"
+        """Whether the slice's pool, and the one it drains for, is for this worker's function."""
+        if g.pool == SHARED_POOL and not self.at_home and not g.moving_to:
+            return True
+        function = worker.rpartition("@")[0]
+        return self._in(g.pool, function) and (not g.moving_to or self._in(g.moving_to, function))
+
+    def _in(self, pool: str, function: str) -> bool:
+        return function not in self.at_home if pool == SHARED_POOL else pool == reserved_for(function)
 
     def may(self, g: Slice, r: Request) -> bool:
         """Whether `r` may be bound to `g` at all now.

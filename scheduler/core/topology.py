@@ -52,14 +52,13 @@ class Topology:
         return self.keep_house()
 
     def report(self, state: SliceState) -> bool:
-        """A slice's whole state; older ones than the last are ignored, unknown slices too."""
+        """A slice's whole state, but for its pool; older ones than the last are ignored, unknown slices too."""
         g = self._state.by_id.get(state.spec.id)
         if g is None or state.sequence <= g.sequence:
             return False
         now, tuning = self._state.now_ns, self._state.tuning
-        was_lost, pool = g.lost_ns >= 0, g.pool
+        was_lost = g.lost_ns >= 0
         g.sequence, g.heard_ns, g.lost_ns, g.given_up = state.sequence, now, -1, False
-        g.pool = state.pool or g.pool
         g.take_report(state, now, tuning.unseen_grace_ns)
         turning = next((w.key for w in state.workers if w.status is WorkerStatus.TURN), "")
         for binding_id in state.bindings:
@@ -70,7 +69,7 @@ class Topology:
             unseen = not b.reported and now - b.bound_ns >= tuning.unseen_grace_ns
             if unseen or (b.reported and self._ledger.missing(b)):
                 self._ledger.take_back(b, LOST, f"{g.id} does not know it any more")
-        return was_lost or pool != g.pool
+        return was_lost
 
     def keep_house(self) -> bool:
         """Give up on slices that have been silent or away for too long; forget them after a while."""

@@ -288,7 +288,7 @@ def test_a_reserved_slice_serves_its_function_only() -> None:
     p = Platform()
     p.know("a")
     p.know("b")
-    p.report("s0", pool="reserved:a.ns")
+    p.do(ev.PoolsSet(p.now, {"s0": "reserved:a.ns"}))
     assert refusals(p.place("1", "b")) == [("1", "no_slice")]
     assert p.bound("2", "a").slice == "s0"
 

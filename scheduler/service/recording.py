@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
@@ -53,8 +54,8 @@ class Recorder:
                     if file.read(len(_BEGINNING)) != _BEGINNING:
                         raise SlicewiseError("bad_request", f"record_events: {path} holds something else.")
                 path.replace(path.with_name(f"{path.name}.1"))
-            self._file = path.open("w", buffering=_BUFFER_BYTES, encoding="utf-8")
-            path.chmod(0o600)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._file = os.fdopen(descriptor, "w", buffering=_BUFFER_BYTES, encoding="utf-8")
         except OSError as error:
             raise SlicewiseError("bad_request", f"record_events: cannot be written ({error}).") from error
         self._open = True

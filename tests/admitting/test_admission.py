@@ -38,6 +38,8 @@ def test_exactly_the_needed_victims_go_least_recently_used_first() -> None:
     serve(world, "again-a", "a", "a")
     serve(world, "b-e", "e", "e")
     assert evicted(world) == ["b", "c"]
+    told = {loaded.worker: loaded.evicted for loaded in world.kinds(ins.WorkerLoaded)}
+    assert told == {"a": (), "b": (), "c": (), "d": (), "e": ("b", "c")}
     assert [worker.key for worker in world.core.report(0).workers] == ["d", "a", "e"]
 
 

@@ -128,7 +128,11 @@ def test_a_person_reads_why(run: LiveRun) -> None:
     unknown = run.platform.cli("explain", "no-such-call", check=False)
     assert unknown.returncode == 1
     assert "keeps the last 1,000 placements" in unknown.stderr
-    assert run.platform.system("/system/scheduler/explain/no-such-call").status == 404
+    for path in ("no-such-call", "no/such%2Fcall%3F"):
+        answer = run.platform.system(f"/system/scheduler/explain/{path}")
+        assert answer.status == 404
+        assert "keeps the last 1,000 placements" in answer.text
+    assert run.platform.request("/system/scheduler/explain/" + call_id).status == 401
 
 
 def test_the_same_events_give_a_fresh_core_the_same_decisions(run: LiveRun) -> None:

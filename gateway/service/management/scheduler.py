@@ -31,7 +31,7 @@ def state() -> Response:
     return document(here.bridge.run(here.scheduler.state()))
 
 
-@routes.get("/system/scheduler/explain/<call_id>")
+@routes.get("/system/scheduler/explain/<path:call_id>")
 def explain(call_id: str) -> Response:
     """Why a call is where it is; 404 when nothing is kept of it."""
     here = parts()

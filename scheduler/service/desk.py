@@ -64,7 +64,12 @@ class Desk:
         event = make(self.now())
         if self.recorder is not None:
             self.recorder.event(event)
-        said = self.core.handle(event)
+        try:
+            said = self.core.handle(event)
+        except Exception as error:
+            if self.recorder is not None:
+                self.recorder.raised(error)
+            raise
         if self.recorder is not None:
             self.recorder.said(said)
         for instruction in said:

@@ -4,7 +4,7 @@ Off unless `record_events` names a file. The file is JSON lines: a header, then 
 
     {"slicewise_events": 1, "epoch": 7, "policy": {"name": "lalb", "o3_limit": 25}, "tuning": {...}}
     ["event", "Placed", {"now_ns": 12, ...}]            what the core was told
-    ["said", [["Bind", {...}], ...]]                    what it answered, left out when that was nothing
+    ["said", [["Bind", {...}], ...]]                    what it answered (["raised", NAME]: it could not), if anything
     ["learned", "learn_invocation", ["f.ns@1", ...]]    what its estimates learned beside its events
 
 Lines leave by the buffer, and to the disk twice a second; what a crash has cut is the last line. A file that is full
@@ -74,6 +74,11 @@ class Recorder:
         if self._open and instructions:
             self._write(["said", spoken(instructions)])
 
+    def raised(self, error: Exception) -> None:
+        """It could not handle this."""
+        if self._open:
+            self._write(["said", failed(error)])
+
     def learned(self, method: str, *arguments: object) -> None:
         """The estimates were told this, outside of any event."""
         if self._open and self._left > 0:
@@ -141,6 +146,11 @@ class RecordedProfiles(Profiles):
 def spoken(instructions: Sequence[Instruction]) -> list[Any]:
     """Instructions as they stand in a recording."""
     return [[type(one).__name__, plain(one)] for one in instructions]
+
+
+def failed(error: Exception) -> list[Any]:
+    """What stands in a recording instead of instructions when an event could not be handled."""
+    return [["raised", type(error).__name__]]
 
 
 def plain(value: Any) -> Any:

@@ -24,7 +24,7 @@ from scheduler.core.estimates import Profiles
 from scheduler.core.policies.registry import make_policy
 from scheduler.core.tuning import Tuning
 from scheduler.service.profile_records import read_profile
-from scheduler.service.recording import MARK, VERSION, spoken
+from scheduler.service.recording import MARK, VERSION, failed, spoken
 
 _EVENTS: dict[str, type[ev.Event]] = {kind.__name__: kind for kind in ev.Event.__subclasses__()}
 _ADAPTERS: dict[str, TypeAdapter[ev.Event]] = {}  # made when first needed
@@ -73,7 +73,10 @@ def replay(lines: Iterable[str]) -> Replayed:
     )
     events = instructions = 0
     for told in _read(numbered, profiles):
-        said = spoken(core.handle(told.event))
+        try:
+            said = spoken(core.handle(told.event))
+        except Exception as error:  # as it did when it was recorded, or it is a difference
+            said = failed(error)
         if said != told.said:
             return Replayed(events, instructions, Difference(told.line, told.name, told.said, said))
         events += 1

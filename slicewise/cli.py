@@ -30,6 +30,7 @@ COMMANDS = {
     "logs": ("logs", "Show what a function printed."),
     "secret": ("secret", "Create, list, update and remove secrets."),
     "policy": ("policy", "Show or set the scheduling policy."),
+    "pool": ("pool", "Show or set which functions a slice serves."),
     "profile": ("profile", "Turn measurements of a model into what a partition plan is made from."),
     "partition": ("partition", "Plan the slices that a model's GPUs are divided into."),
     "simulate": ("simulate", "Run a scenario under one or several policies, in virtual time."),

@@ -16,9 +16,10 @@ from gateway.core.deployment import GPU_RESOURCES, Deployment
 FLAG = "com.slicewise.gpu"
 SLA = "com.slicewise.sla"
 INTERPOSE = "com.slicewise.interpose"
+RESERVE = "com.slicewise.reserve"
 WHY = "com.slicewise.why"  # told by describe; whoever sends back what was described has it, too
 PREFIX = "com.slicewise."
-OURS = frozenset({FLAG, SLA, INTERPOSE, WHY})
+OURS = frozenset({FLAG, SLA, INTERPOSE, RESERVE, WHY})
 IMAGE_VARIABLE = "GPU_ENABLE"
 _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
 _FALSE = frozenset({"false", "0", "no", "off", "f", "n", ""})
@@ -38,7 +39,9 @@ def check_names(deployment: Deployment) -> None:
     for source, where in ((deployment.labels, "labels"), (deployment.annotations, "annotations")):
         for name in source:
             if name.lower().startswith(PREFIX) and name not in OURS:
-                raise refuse(f"{where}.{name}", f"is not known; Slicewise reads {FLAG}, {SLA} and {INTERPOSE}")
+                raise refuse(
+                    f"{where}.{name}", f"is not known; Slicewise reads {FLAG}, {SLA}, {RESERVE} and {INTERPOSE}"
+                )
     for name in deployment.limits:
         if name.lower().startswith("nvidia.com/") and name not in GPU_RESOURCES:
             raise refuse(f"limits.{name}", f"is not known; GPUs are {' or '.join(GPU_RESOURCES)}")

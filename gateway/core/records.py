@@ -20,6 +20,7 @@ class FunctionRecord:
     """One deployed function. `generation` grows with every deploy, `created_at` is RFC 3339 in UTC.
 
     `gpu`: slices serve its models. `opted_out`: it has the GPU flag, but does not want that.
+    `reserve`: slices of its own, "4" or "2x3g".
     """
 
     deployment: Deployment
@@ -33,6 +34,7 @@ class FunctionRecord:
     image_digest: str
     environment_hint: str = ""
     opted_out: bool = False
+    reserve: str = ""
 
     @property
     def key(self) -> FunctionKey:
@@ -62,6 +64,7 @@ class FunctionRecord:
             "image_digest": self.image_digest,
             "environment_hint": self.environment_hint,
             "opted_out": self.opted_out,
+            "reserve": self.reserve,
         }
 
 

@@ -15,13 +15,14 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from gateway.core import deployment as deployments
-from gateway.core import gpu, limits, records, scaling
+from gateway.core import gpu, limits, records, reserving, scaling
 from gateway.core.deployment import Deployment
 from gateway.core.names import Namespaces
 from gateway.core.records import FunctionRecord
 from gateway.service.entries import Entry
 from gateway.service.providers.base import Provider, Wish
 from gateway.service.registry import Registry, unknown
+from gateway.service.scheduling import SchedulerQueries
 from gateway.service.uids import Uids
 from gateway.service.vault import Vault
 from proto.types.errors import SlicewiseError
@@ -43,6 +44,7 @@ class Deployer:
         replicas_key: SigningKey,
         namespaces: Namespaces,
         drain_timeout_s: float,
+        scheduler: SchedulerQueries,
     ) -> None:
         self._registry = registry
         self._vault = vault
@@ -51,6 +53,7 @@ class Deployer:
         self._replicas_key = replicas_key
         self._namespaces = namespaces
         self._drain_timeout_s = drain_timeout_s
+        self._scheduler = scheduler
         self._locks: WeakValueDictionary[FunctionKey, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[FunctionKey, tuple[Entry, asyncio.Task[None]]] = {}
 
@@ -84,6 +87,7 @@ class Deployer:
             before = entry.record if entry is not None else None
             record = await self._record(deployment, before)
             self._provider.check(record)
+            await self._check_reserve(record)
             entry = await self._registry.save(record)
             self._cancel_leaving(key)
             await self._provider.apply(self.wish(record))
@@ -147,6 +151,7 @@ class Deployer:
         flagged, interposed = gpu.wants_gpu(deployment, image), gpu.interposes(deployment, image)
         wants_gpu = flagged and interposed
         sla_ns = gpu.sla_ns(deployment)
+        reserve = reserving.reservation(deployment, wants_gpu)
         replicas = scaling.after_deploy(deployment.labels, before.replicas if before else None)
         revision = records.revision_of(deployment, image.digest, wants_gpu)
         now = datetime.now(UTC)
@@ -161,6 +166,7 @@ class Deployer:
                 sla_ns=sla_ns,
                 image_digest=image.digest,
                 opted_out=flagged and not interposed,
+                reserve=reserve,
             )
         return FunctionRecord(
             deployment=deployment,
@@ -174,7 +180,20 @@ class Deployer:
             created_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
             image_digest=image.digest,
             opted_out=flagged and not interposed,
+            reserve=reserve,
         )
+
+    async def _check_reserve(self, record: FunctionRecord) -> None:
+        """Refuse what cannot be met now; while the scheduler is away it is believed, and describe says so."""
+        if not record.reserve:
+            return
+        try:
+            await self._scheduler.check_reserve(str(record.key), record.reserve)
+        except SlicewiseError as error:
+            if error.code == "unavailable":
+                _log.warning("%s reserves %s, which nobody can check: %s", record.key, record.reserve, error)
+                return
+            raise SlicewiseError(error.code, f"{reserving.FIELD}: {error.message}") from error
 
     def _cancel_leaving(self, key: FunctionKey) -> None:
         """Deployed again before its removal was done: the host replaces what runs, so nothing is removed."""

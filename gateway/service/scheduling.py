@@ -14,8 +14,8 @@ from proto.wire import peers
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
 
+_INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _CODES = {
-    grpc.StatusCode.INVALID_ARGUMENT: "bad_policy",
     grpc.StatusCode.NOT_FOUND: "not_found",
     grpc.StatusCode.UNIMPLEMENTED: "not_implemented",
     grpc.StatusCode.UNAVAILABLE: "unavailable",
@@ -64,14 +64,23 @@ class SchedulerQueries:
         state = await self.state()
         return {item["id"]: item["pool"] for item in state.get("slices", [])}
 
-    async def _ask(self, name: str, message: object) -> Any:
+    async def set_pools(self, wish: dict[str, Any]) -> Any:
+        """Put slices into pools; the pools then. Raises SlicewiseError `bad_request`, and nothing has changed."""
+        return await self._ask("SetPools", pb.Json(text=json.dumps(wish)), "bad_request")
+
+    async def check_reserve(self, function: str, reserve: str) -> None:
+        """Raise SlicewiseError `bad_function`, with what is there, if the function cannot have these slices."""
+        asked = pb.Json(text=json.dumps({"function": function, "reserve": reserve}))
+        await self._ask("CheckReserve", asked, "bad_function")
+
+    async def _ask(self, name: str, message: object, invalid: str = "bad_policy") -> Any:
         if self._stub is None:
             raise SlicewiseError("unavailable", "This gateway has no scheduler.")
         method: Callable[..., Awaitable[pb.Json]] = getattr(self._stub, name)
         try:
             answer = await method(message, timeout=peers.CALL_TIMEOUT_S, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
-            code = _CODES.get(error.code(), "internal")
+            code = invalid if error.code() is _INVALID else _CODES.get(error.code(), "internal")
             text = error.details() or error.code().name
             if code == "unavailable":
                 text = f"The scheduler at {self._address} does not answer: {text}."

@@ -145,10 +145,10 @@ class FunctionDeleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class FunctionReserves(Event):
-    """A GPU function is deployed; it reserves `wish` ("4", "2x3g"), or nothing ("")."""
+    """A function is deployed; it reserves `wish` ("4", "2x3g"), or nothing (""). None: no slice serves it."""
 
     function: str
-    wish: str
+    wish: str | None
 
 
 @dataclass(frozen=True, slots=True)

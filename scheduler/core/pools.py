@@ -56,8 +56,10 @@ class Pools:
         self.by_hand = _by_hand(self.by_hand, wish)
         return self.assign()
 
-    def reserve(self, function: str, wish: str) -> bool:
-        """A GPU function is deployed; `wish` is its annotation, "" without one."""
+    def reserve(self, function: str, wish: str | None) -> bool:
+        """A GPU function is deployed; `wish` is its annotation, "" without one. None: slices do not serve it."""
+        if wish is None:
+            return self.forget(function)
         self.functions[function] = Reservation.parse(wish) if wish else None
         return self.assign()
 

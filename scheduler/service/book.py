@@ -30,6 +30,7 @@ from scheduler.service.catalogue import Registered
 from scheduler.service.desk import Desk
 from scheduler.service.noding import tell_wanted
 from scheduler.service.pen import Pen
+from scheduler.service.pooling import Pooling
 from scheduler.service.profile_records import read_profile, write_profile
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Book:
         self._snapshot = snapshot
         self._known = known
         self._forgotten = forgotten
+        self.pooling = Pooling(desk, pen)
         self._nodes: set[str] = set()
         self._grown: set[str] = set()  # functions that may have more revisions than are kept
 
@@ -70,12 +72,14 @@ class Book:
             profiles = await self._store.list_prefix(keys.PROFILES)
             nodes = await self._store.list_prefix(keys.NODES)
             policy = await self._store.get(keys.POLICY)
+            pools = await self._store.get(keys.POOLS)
             functions = await self._store.list_prefix(keys.FUNCTIONS)
         except SlicewiseError as error:
             log.warning("nothing can be read from etcd: %s", error)
             self._recall_functions()
             return False
         self._take_policy(policy)
+        self.pooling.restore(pools)
         for key, value in profiles.items():
             self._desk.profiles.restore(read_profile(keys.last(key), value))
         for value in nodes.values():
@@ -90,6 +94,7 @@ class Book:
                 self._desk.profiles.learn_model(registered.model, worker)
         for function in {function for function, _ in self._desk.catalogue} - set(self._desk.catalogue.functions):
             self._remove(function)  # deleted while no scheduler was here
+        self.pooling.all_deployed()
         self._desk.catalogue.watched = self._desk.catalogue.complete = True
         self._remember_functions()
         tell_wanted(self._desk)
@@ -137,6 +142,7 @@ class Book:
     def _deploy(self, function: str, value: Value) -> None:
         new = function not in self._desk.catalogue.functions
         self._desk.catalogue.deploy(function, value)
+        self.pooling.deployed(function)
         self._grown.add(function)
         if new:
             self._known(function)
@@ -164,6 +170,7 @@ class Book:
             return
         for function, record in last.items():
             catalogue.deploy(function, record)
+            self.pooling.deployed(function)
 
     # ------------------------------------------------------------------ writing
 
@@ -218,6 +225,7 @@ class Book:
                 self._prune(function)
             self._grown.clear()
             self.note_profiles()
+            self.pooling.note()
             profiles.changed.clear()
             self._desk.drop_stale_tokens()
             self._drop_nodes()

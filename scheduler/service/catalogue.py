@@ -24,6 +24,8 @@ class Function:
     uid: int
     revision: str
     sla_ns: int = 0
+    gpu: bool = True  # slices serve it
+    reserve: str = ""  # slices of its own: "4", "2x3g"
 
 
 @dataclass(slots=True)
@@ -51,7 +53,13 @@ class Catalogue:
     def deploy(self, function: str, record: dict[str, Any]) -> None:
         """A function was deployed or changed (its record in etcd)."""
         revision = str(record.get("revision", ""))
-        self.functions[function] = Function(int(record.get("uid", 0) or 0), revision, int(record.get("sla_ns", 0) or 0))
+        self.functions[function] = Function(
+            uid=int(record.get("uid", 0) or 0),
+            revision=revision,
+            sla_ns=int(record.get("sla_ns", 0) or 0),
+            gpu=bool(record.get("gpu", True)),
+            reserve=str(record.get("reserve", "") or ""),
+        )
         self._newest(function, f"{function}@{revision}")
 
     def remove(self, function: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
@@ -71,6 +71,23 @@ class Scheduler(rpc.SchedulerServicer):  # type: ignore[misc]
             raise
         self._calls.refresh_all_hints()
         return pb.Json(text=json.dumps(set_to))
+
+    async def SetPools(self, message: pb.Json, context: grpc.aio.ServicerContext) -> pb.Json:
+        """`{slice id: pool}`, and all pools then; INVALID_ARGUMENT with a sentence, and nothing changed."""
+        return await self._pooled(self._book.pooling.set, message, context)
+
+    async def CheckReserve(self, message: pb.Json, context: grpc.aio.ServicerContext) -> pb.Json:
+        """`{"function", "reserve"}`: INVALID_ARGUMENT, with what is there, if it cannot have that many slices."""
+        return await self._pooled(self._book.pooling.check, message, context)
+
+    async def _pooled(
+        self, do: Callable[[str], dict[str, str]], message: pb.Json, context: grpc.aio.ServicerContext
+    ) -> pb.Json:
+        try:
+            return pb.Json(text=json.dumps(do(message.text)))
+        except SlicewiseError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
+            raise
 
     async def GetState(self, _message: pb.Empty, _context: Any) -> pb.Json:
         """Slices, queue, bindings, recent placements."""

@@ -102,7 +102,7 @@ def _print(layout: Any, state: str, why: str, truth: Any, slices: list[Any], fun
                     item.get("gpcs", ""),
                     size(item.get("memory_bytes", 0)),
                     size(item.get("free_bytes", 0)),
-                    item.get("pool", ""),
+                    _pool(item),
                     item.get("status", ""),
                     ", ".join(str(worker.get("key") or worker.get("worker")) for worker in _cached(item)) or "-",
                 )
@@ -118,6 +118,11 @@ def _print(layout: Any, state: str, why: str, truth: Any, slices: list[Any], fun
                 for item in sorted(functions, key=lambda item: str(item["name"]))
             ],
         )
+
+
+def _pool(item: dict[str, Any]) -> str:
+    drains = item.get("moving_to")
+    return f"{item.get('pool', '')} (drains for {drains})" if drains else str(item.get("pool", ""))
 
 
 def _cached(item: dict[str, Any]) -> list[dict[str, Any]]:

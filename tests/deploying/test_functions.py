@@ -69,7 +69,8 @@ def test_invocations_are_counted_in_the_list_only(rig: Rig) -> None:
         ("GET", "/system/namespace/x", None, 501, ""),
         ("POST", "/system/alert", b"{}", 501, "alerts"),
         ("GET", "/system/telemetry", None, 501, ""),
-        ("PUT", "/system/scheduler/pools", b"{}", 501, "pools"),
+        ("PUT", "/system/scheduler/pools", b'{"s1": "shared"}', 400, "s1"),
+        ("PUT", "/system/scheduler/pools", b"[]", 400, "object"),
         ("POST", "/async-function/x", b"", 501, ""),
         ("GET", "/v2/health/live", None, 501, ""),
     ],
@@ -235,3 +236,25 @@ def test_the_scheduler_is_asked_through_the_gateway(rig: Rig) -> None:
     assert rig.manage("GET", "/system/scheduler/state").json["slices"][0]["id"] == "s0"
     assert rig.manage("GET", "/system/scheduler/pools").json == {"s0": "shared"}
     assert rig.manage("GET", "/system/models").json == []
+
+
+def test_slices_of_its_own_are_checked_at_deploy_and_told_by_describe(rig: Rig) -> None:
+    flags = {"image": "plain:1", "labels": {"com.slicewise.gpu": "true"}}
+    for wish, says in (("2", "2 cannot be reserved: 1 would be found"), ("x", "neither a number of slices")):
+        body = {"service": "own", **flags, "annotations": {"com.slicewise.reserve": wish}}
+        refused = rig.manage("POST", "/system/functions", body)
+        assert (refused.status, refused.headers["x-slicewise-error"]) == (400, "bad_function")
+        assert refused.text.startswith("annotations.com.slicewise.reserve: ")
+        assert says in refused.text
+    assert rig.manage("GET", "/system/function/own").status == 404
+    plain = rig.manage(
+        "POST", "/system/functions", {"service": "own", **flags, "labels": {"com.slicewise.reserve": "1"}}
+    )
+    assert plain.status == 400
+    assert "com.slicewise.gpu is not true" in plain.text
+    rig.deploy("own", **flags, annotations={"com.slicewise.reserve": " 1 "})
+    why = rig.describe("own")["annotations"]["com.slicewise.why"]
+    assert why == "It reserves 1: 0 of 1 slices are its own."
+    assert rig.manage("PUT", "/system/scheduler/pools", {"s0": "reserved:own.openfaas-fn"}).status == 200
+    assert "com.slicewise.why" not in rig.describe("own")["annotations"]
+    assert rig.manage("PUT", "/system/scheduler/pools", {"s0": "shared"}).json == {"s0": "shared"}

@@ -103,3 +103,16 @@ def test_settings_that_do_not_exist_are_named() -> None:
     )
     assert wrong.returncode == 2
     assert "listen_htp" in wrong.stderr
+
+
+def test_a_reservation_is_believed_while_the_scheduler_is_away_and_describe_says_so(own: Rig) -> None:
+    flags = {"labels": {"com.slicewise.gpu": "true"}, "annotations": {"com.slicewise.reserve": "1"}}
+    own.scheduler.stop()
+    own.deploy("believed", **flags)
+    why = "It reserves 1, and whether it has that is not known: the scheduler is away."
+    assert own.describe("believed")["annotations"]["com.slicewise.why"] == why
+    assert own.stop_gateway() == 0
+    own.scheduler.start()
+    own.start_gateway()
+    told = eventually(lambda: own.describe("believed")["annotations"].get("com.slicewise.why"))
+    assert told == "It reserves 1: 0 of 1 slices are its own."

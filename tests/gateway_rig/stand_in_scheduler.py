@@ -30,6 +30,7 @@ class StandInScheduler(rpc.SchedulerServicer):  # type: ignore[misc]
         self.cancelled: list[str] = []
         self.released: list[str] = []
         self.binds_at_once = True
+        self.pool = "shared"
         self.refuses: pb.Failure | None = None
         self._down: list[asyncio.Queue[pb.CallDown]] = []
 
@@ -88,7 +89,20 @@ class StandInScheduler(rpc.SchedulerServicer):  # type: ignore[misc]
         return request
 
     async def GetState(self, request: pb.Empty, context: Any) -> pb.Json:
-        return pb.Json(text=json.dumps({"slices": [{"id": "s0", "pool": "shared"}], "queued": 0}))
+        return pb.Json(text=json.dumps({"slices": [{"id": "s0", "gpcs": 1, "pool": self.pool}], "queued": 0}))
+
+    async def SetPools(self, request: pb.Json, context: Any) -> pb.Json:
+        wish = json.loads(request.text)
+        if set(wish) != {"s0"}:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "s1: there is no such slice; there are s0.")
+        self.pool = wish["s0"]
+        return request
+
+    async def CheckReserve(self, request: pb.Json, context: Any) -> pb.Json:
+        wish = json.loads(request.text)["reserve"]
+        if wish not in ("1", "1x1g"):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{wish} cannot be reserved: 1 would be found.")
+        return request
 
     async def GetModels(self, request: pb.Empty, context: Any) -> pb.Json:
         return pb.Json(text="[]")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from proto.types.errors import SlicewiseError
@@ -9,7 +11,9 @@ from proto.types.placing import Place
 from proto.types.pools import Reservation
 from scheduler.core import events as ev
 from scheduler.core.instructions import Bind, Keep
+from scheduler.service.replaying import replay
 from tests.placing.live import MB, MS, Platform, S, binds, refusals
+from tests.placing.test_replaying import Recorded
 
 
 def platform(slices: int = 2, policy: str = "lalb", *functions: str) -> Platform:
@@ -233,3 +237,22 @@ def test_what_a_wish_must_look_like() -> None:
     for text in ("", "0", "-1", "2x", "x3g", "2x0g", "2 x 3g", "all", "1e3", "99999"):
         with pytest.raises(ValueError, match="number of slices"):
             Reservation.parse(text)
+
+
+def test_what_was_recorded_of_pools_replays_to_the_same_answers(tmp_path: Path) -> None:
+    p = Recorded(tmp_path / "events")
+    for name in "ab":
+        p.do(ev.FunctionReserves(p.now, f"{name}.ns", ""))
+    p.do(ev.FunctionReserves(p.now, "b.ns", "1x1g"))
+    put(p, s1="reserved:a.ns")
+    p.do(ev.FunctionReserves(p.now, "cpu.ns", None))
+    served(p, "a", "b", "a")
+    p.do(ev.PoolsRestored(p.now, **p.core.pools.document()))
+    put(p, s1="shared")
+    served(p, "a", "b", "a")
+    assert p.recorder is not None
+    p.recorder.close()
+    with (tmp_path / "events").open() as file:
+        done = replay(file)
+    assert done.difference is None
+    assert done.instructions >= 6

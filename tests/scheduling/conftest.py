@@ -216,6 +216,7 @@ async def eventually(check: Callable[[], Any]) -> Any:
             await asyncio.sleep(0.02)
 
 
-async def deploy(store: Store, function: str, revision: str = "1", uid: int = 1234) -> None:
+async def deploy(store: Store, function: str, revision: str = "1", uid: int = 1234, reserve: str = "") -> None:
     name, _, namespace = function.rpartition(".")
-    await store.put(f"{keys.FUNCTIONS}{namespace}/{name}", {"revision": revision, "uid": uid, "sla_ns": 0})
+    record = {"revision": revision, "uid": uid, "sla_ns": 0, "gpu": True, "reserve": reserve}
+    await store.put(f"{keys.FUNCTIONS}{namespace}/{name}", record)

@@ -6,8 +6,8 @@ from typing import Any
 
 from flask import Blueprint, Response, request
 
-from gateway.core import bodies, status
-from gateway.service.management.parts import accepted, body, document, namespace, parts
+from gateway.core import bodies, reserving, status
+from gateway.service.management.parts import Parts, accepted, body, document, namespace, parts
 from gateway.service.registry import unknown
 from proto.types.errors import SlicewiseError
 from proto.types.identity import FunctionKey
@@ -38,13 +38,30 @@ def describe(name: str) -> Response:
     with_usage = request.args.get("usage", "").lower() in _TRUE
     here = parts()
 
-    def look() -> dict[str, Any]:
+    def look() -> tuple[dict[str, Any], str]:
         entry = here.registry.get(key)
         if entry is None:
             raise unknown(key)
-        return status.render(entry.record, entry.facts, with_usage=with_usage)
+        return status.render(entry.record, entry.facts, with_usage=with_usage), entry.record.reserve
 
-    return document(here.bridge.read(look))
+    described, reserve = here.bridge.read(look)
+    if reserve:
+        _say_lack(described, reserving.lack(key, reserve, _slices(here)))
+    return document(described)
+
+
+def _slices(here: Parts) -> list[dict[str, Any]] | None:
+    try:
+        found: list[dict[str, Any]] = here.bridge.run(here.scheduler.state())["slices"]
+    except SlicewiseError:
+        return None
+    return found
+
+
+def _say_lack(described: dict[str, Any], lack: str) -> None:
+    if lack:
+        why = described["annotations"].get(status.WHY_ANNOTATION, "")
+        described["annotations"][status.WHY_ANNOTATION] = f"{why} {lack}".strip()
 
 
 @routes.post("/system/functions")

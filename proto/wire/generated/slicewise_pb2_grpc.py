@@ -60,6 +60,16 @@ class SchedulerStub:
                 request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
                 response_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
                 _registered_method=True)
+        self.SetPools = channel.unary_unary(
+                '/slicewise.v1.Scheduler/SetPools',
+                request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+                response_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+                _registered_method=True)
+        self.CheckReserve = channel.unary_unary(
+                '/slicewise.v1.Scheduler/CheckReserve',
+                request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+                response_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+                _registered_method=True)
         self.GetState = channel.unary_unary(
                 '/slicewise.v1.Scheduler/GetState',
                 request_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Empty.SerializeToString,
@@ -114,6 +124,20 @@ class SchedulerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPools(self, request, context):
+        """INVALID_ARGUMENT: nothing has changed
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckReserve(self, request, context):
+        """INVALID_ARGUMENT: the slices are not there
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetState(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -158,6 +182,16 @@ def add_SchedulerServicer_to_server(servicer, server):
             ),
             'SetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPolicy,
+                    request_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+                    response_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+            ),
+            'SetPools': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPools,
+                    request_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+                    response_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+            ),
+            'CheckReserve': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckReserve,
                     request_deserializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
                     response_serializer=proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
             ),
@@ -311,6 +345,60 @@ class Scheduler:
             request,
             target,
             '/slicewise.v1.Scheduler/SetPolicy',
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slicewise.v1.Scheduler/SetPools',
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
+            proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckReserve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slicewise.v1.Scheduler/CheckReserve',
             proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.SerializeToString,
             proto_dot_wire_dot_generated_dot_slicewise__pb2.Json.FromString,
             options,

@@ -34,6 +34,6 @@ def _seen(state: State, r: Request, g: Slice, needed: int, closely: bool) -> See
     free_in_ns = 0
     if g.running is not None or g.waiting:
         free_in_ns = max(0, state.remaining(g, r.worker)) if closely else -1
-    return Seen(
-        g.id, status_of(g), r.worker in g.held, needed <= g.spec.memory_bytes, len(g.waiting), free_in_ns, g.free_bytes
-    )
+    spec = g.spec
+    fits, free_bytes = needed <= spec.memory_bytes, spec.memory_bytes - g.used_bytes
+    return Seen(spec.id, status_of(g), r.worker in g.held, fits, len(g.waiting), free_in_ns, free_bytes)

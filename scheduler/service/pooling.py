@@ -28,6 +28,7 @@ class Pooling:
         self._desk = desk
         self._pen = pen
         self._noted: Value = {}
+        self._read = False  # before, what is kept in etcd may be more than what is known here
 
     def restore(self, value: Value | None) -> None:
         """Take up what an earlier leader kept; before nodes are expected, so that slices keep their pools."""
@@ -40,6 +41,7 @@ class Pooling:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             log.error("the stored pools cannot be read, all slices are shared: %r", error)
             return
+        by_hand |= self._desk.core.pools.by_hand  # set while etcd was away
         self._desk.tell(lambda now: ev.PoolsRestored(now, by_hand, chosen, functions))
 
     def deployed(self, function: str) -> None:
@@ -60,7 +62,8 @@ class Pooling:
             self._desk.tell(lambda now: ev.FunctionReserves(now, function, wish))
 
     def all_deployed(self) -> None:
-        """Every function is known now; slices of others are shared again."""
+        """Everything was read: every function is known now, and slices of others are shared again."""
+        self._read = True
         for function in self._desk.catalogue.functions:
             self.deployed(function)
         for function in set(self._desk.core.pools.functions) - set(self._desk.catalogue.functions):
@@ -91,7 +94,9 @@ class Pooling:
         return asked
 
     def note(self) -> None:
-        """Write what changed."""
+        """Write what changed, but nothing before all was read."""
+        if not self._read:
+            return
         now: Value = self._desk.core.pools.document()
         if now != self._noted:
             self._noted = now

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from proto.types.errors import SlicewiseError
+from proto.types.pools import Reservation
 from scheduler.core import events as ev
 from scheduler.core.instructions import Bind, Instruction, Refuse, TellOwner, Unbind
 from scheduler.core.policies.registry import make_policy
@@ -139,6 +142,37 @@ class Interleavings(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS))
     def delete(self, worker: str) -> None:
         self.hear(self.p.do(ev.FunctionDeleted(self.p.now, f"{worker}.ns")))
+
+    @rule(n=st.integers(0, 2), worker=st.sampled_from(WORKERS), shared=st.booleans())
+    def set_a_pool(self, n: int, worker: str, shared: bool) -> None:
+        core, function = self.p.core, f"{worker}.ns"
+        if function not in core.pools.functions:
+            self.hear(self.p.do(ev.FunctionReserves(self.p.now, function, "")))
+        wish = {f"s{n}": "shared" if shared else f"reserved:{function}"}
+        with contextlib.suppress(SlicewiseError):
+            core.pools.check_set(wish)
+            self.hear(self.p.do(ev.PoolsSet(self.p.now, wish)))
+            g = core.state.by_id[f"s{n}"]
+            assert (g.moving_to or g.pool) == wish[g.id]
+
+    @rule(worker=st.sampled_from(WORKERS), count=st.integers(0, 2))
+    def reserve(self, worker: str, count: int) -> None:
+        function = f"{worker}.ns"
+        with contextlib.suppress(SlicewiseError):
+            if count:
+                self.p.core.pools.check_reserve(function, Reservation(count))
+            self.hear(self.p.do(ev.FunctionReserves(self.p.now, function, str(count or ""))))
+            own = [g for g in self.p.core.state.slices if f"reserved:{function}" in (g.moving_to or g.pool)]
+            assert len(own) >= count
+
+    @invariant()
+    def pools_hold(self) -> None:
+        if not hasattr(self, "p"):
+            return
+        for g in self.p.core.state.slices:
+            functions = {b.request.function for b in g.bound.values()}
+            assert g.pool == "shared" or {f"reserved:{function}" for function in functions} <= {g.pool}
+            assert not g.moving_to or functions  # nothing else is waited for
 
     @invariant()
     def books_agree(self) -> None:

@@ -80,7 +80,7 @@ class SchedulerCore:
             ev.BindingEnded: self._binding_ended,
             ev.ProfileChanged: lambda e: self._moved(True),
             ev.FunctionDeleted: self._function_deleted,
-            ev.FunctionReserves: lambda e: self._moved(self.pools.reserve(e.function, e.wish)),
+            ev.FunctionReserves: lambda e: self._moved(self.pools.reserve(e.function, e.wish, e.worker)),
             ev.PoolsSet: lambda e: self._moved(self.pools.set(e.pools)),
             ev.PoolsRestored: lambda e: self._moved(self.pools.restore(e.by_hand, e.chosen, e.functions)),
             ev.PolicySet: self._policy_set,

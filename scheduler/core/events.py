@@ -145,10 +145,14 @@ class FunctionDeleted(Event):
 
 @dataclass(frozen=True, slots=True)
 class FunctionReserves(Event):
-    """A function is deployed; it reserves `wish` ("4", "2x3g"), or nothing (""). None: no slice serves it."""
+    """A function is deployed; it reserves `wish` ("4", "2x3g"), or nothing (""). None: no slice serves it.
+
+    `worker`: the worker key of its newest revision, whose size its slices must have room for.
+    """
 
     function: str
     wish: str | None
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Pools:
         self.by_hand: dict[str, str] = {}  # slice -> pool; one that was set to shared is not kept
         self.chosen: dict[str, str] = {}  # slice -> the function that got it for its annotation
         self.functions: dict[str, Reservation | None] = {}
+        self.workers: dict[str, str] = {}  # function -> the worker key of its newest revision
         self.moving: dict[str, Slice] = {}  # slices that drain
 
     @property
@@ -56,16 +57,18 @@ class Pools:
         self.by_hand = _by_hand(self.by_hand, wish)
         return self.assign()
 
-    def reserve(self, function: str, wish: str | None) -> bool:
+    def reserve(self, function: str, wish: str | None, worker: str = "") -> bool:
         """A GPU function is deployed; `wish` is its annotation, "" without one. None: slices do not serve it."""
         if wish is None:
             return self.forget(function)
         self.functions[function] = Reservation.parse(wish) if wish else None
+        self.workers[function] = worker
         return self.assign()
 
     def forget(self, function: str) -> bool:
         """A function is deleted: its slices are shared again."""
         self.functions.pop(function, None)
+        self.workers.pop(function, None)
         self.by_hand = {name: pool for name, pool in self.by_hand.items() if owner_of(pool) != function}
         return self.assign()
 
@@ -127,6 +130,10 @@ class Pools:
                 raise SlicewiseError("bad_request", f"{name}: {pool!r} is neither shared nor reserved:FUNCTION.")
             if owner and owner not in self.functions:
                 raise SlicewiseError("bad_request", f"{name}: {owner} is no GPU function that is deployed.")
+            if owner and not self._fits(self._state.by_id[name], owner):
+                needed, there = self._needed(owner), self._state.by_id[name].spec.memory_bytes
+                text = f"{name}: {owner} takes {needed:,} bytes on a slice; this one has {there:,}."
+                raise SlicewiseError("bad_request", text)
         before = self._plan(self.by_hand, self.functions)
         after = self._plan(_by_hand(self.by_hand, wish), self.functions)
         for function, lacking in after.short.items():
@@ -177,8 +184,9 @@ class Pools:
     def _plan(self, by_hand: Mapping[str, str], functions: Mapping[str, Reservation | None]) -> Plan:
         """What people set stands; then all keep what they have; then they get more, first come, first served.
 
-        Of the slices that would do, one that holds the function's worker is taken first, then one with nothing bound,
-        then the lowest index. While there are functions without slices of their own, nobody gets the last shared one.
+        Of the slices that have the size and room for the function's worker, one that holds it is taken first, then one
+        with nothing bound, then the lowest index. While there are functions without slices of their own, nobody gets
+        the last shared one.
         """
         slices = self._state.slices
         pools = {g.id: by_hand.get(g.id, SHARED_POOL) for g in slices}
@@ -192,6 +200,7 @@ class Pools:
                 wish = functions[function]
                 assert wish is not None
                 fit = [g for g in slices if pools[g.id] == SHARED_POOL and wish.takes(g.spec.gpcs)]
+                fit = [g for g in fit if self._fits(g, function)]
                 if keeps:
                     fit = [g for g in fit if self.chosen.get(g.id) == function]
                 else:
@@ -206,6 +215,14 @@ class Pools:
         """Functions that reserve nothing and have no slices of their own."""
         owners = {owner_of(pool) for pool in pools.values()}
         return [name for name, wish in functions.items() if wish is None and name not in owners]
+
+    def _needed(self, function: str) -> int:
+        """Bytes of its worker as far as they are known; what is not is no reason against a slice."""
+        worker = self.workers.get(function)
+        return self._state.estimates.held_bytes(worker) if worker else 0
+
+    def _fits(self, g: Slice, function: str) -> bool:
+        return self._needed(function) <= g.spec.memory_bytes
 
     def document(self) -> dict[str, dict[str, str]]:
         """What `restore` takes."""

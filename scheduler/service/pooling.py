@@ -58,8 +58,10 @@ class Pooling:
         except ValueError as error:
             log.error("%s reserves nothing: %s", function, error)
             wish = ""
-        if function not in before or str(before[function] or "") != wish:
-            self._desk.tell(lambda now: ev.FunctionReserves(now, function, wish))
+        worker = f"{function}@{known.revision}"
+        same = function in before and str(before[function] or "") == wish
+        if not same or self._desk.core.pools.workers.get(function) != worker:
+            self._desk.tell(lambda now: ev.FunctionReserves(now, function, wish, worker))
 
     def all_deployed(self) -> None:
         """Everything was read: every function is known now, and slices of others are shared again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,20 @@ def test_what_was_recorded_of_pools_replays_to_the_same_answers(tmp_path: Path) 
         done = replay(file)
     assert done.difference is None
     assert done.instructions >= 6
+
+
+def test_a_slice_that_is_too_small_for_the_function_is_not_reserved_for_it() -> None:
+    p = platform(3)
+    small = replace(p.specs[0], memory_bytes=20 * MB)
+    p.do(ev.NodeJoined(p.now, "n", (small, *p.specs[1:])))
+    p.report("s0")
+    p.do(ev.FunctionReserves(p.now, "a.ns", "1", "a.ns@1"))
+    assert pools(p) == "a - -"
+    p.do(ev.Loaded(p.now, "s0", "a.ns@1", 1 * S, 30 * MB))  # it turns out to be larger
+    assert pools(p) == "- a -"
+    p.do(ev.FunctionReserves(p.now, "a.ns", "", "a.ns@1"))
+    with pytest.raises(SlicewiseError, match=r"s0: a\.ns takes 30,000,000 bytes .* has 20,000,000"):
+        put(p, s0="reserved:a.ns")
+    with pytest.raises(SlicewiseError, match="3 cannot be reserved: 2 of 3 would be found"):
+        reserve(p, "a", "3")
+    assert pools(p) == "- - -"

@@ -33,11 +33,11 @@ async def put(stub, **wish: str) -> dict[str, str]:
 
 
 async def can_reserve(stub, function: str) -> bool:
-    """Whether the scheduler knows a function; deployments reach it on a path of their own."""
+    """Whether the scheduler knows function and slice; deployments reach it on a path of their own, and so do nodes."""
     try:
         await put(stub, s1=f"reserved:{function}")
     except grpc.aio.AioRpcError as error:
-        if "no GPU function" in (error.details() or ""):
+        if any(words in (error.details() or "") for words in ("no GPU function", "no such slice")):
             return False
         raise
     return True

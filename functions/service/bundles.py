@@ -236,10 +236,17 @@ def _check_links(source: Path) -> None:
         names[:] = [name for name in names if name not in LEFT_OUT]
         for path in (Path(folder, name) for name in [*names, *files]):
             where = path.relative_to(source)
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+            if path.is_symlink() and not path.resolve().is_relative_to(inside) and not _is_interpreter(path):
                 raise SlicewiseError("bad_image", f"{where} is a link to {os.readlink(path)}, outside of the folder.")
             if path.exists() and not (path.is_file() or path.is_dir()):
                 raise SlicewiseError("bad_image", f"{where} is neither a file nor a folder.")
+
+
+def _is_interpreter(path: Path) -> bool:
+    """Whether a link is a virtualenv's python, and leads to what everybody may read and run."""
+    if path.parent.name != "bin" or not path.name.startswith("python") or not path.is_file():
+        return False
+    return (path.parent.parent / "pyvenv.cfg").is_file() and path.stat().st_mode & 0o005 == 0o005
 
 
 def _ignore(_directory: str, names: list[str]) -> list[str]:

@@ -129,6 +129,7 @@ class Application:
             raise
         except Exception as error:
             traceback.print_exc()
+            _advise(error)
             return _failed(error, start_response)
         finally:
             self.running.pop(thread, None)
@@ -230,6 +231,16 @@ def _status_line(status: int) -> str:
     return f"{status} {_REASONS.get(status, 'Status')}"
 
 
+def _advise(error: Exception) -> None:
+    """A line in the log for the commonest mistake: "cuda" in a function that nobody has flagged."""
+    unflagged = os.environ.get("SLICEWISE_GPU") != "1"
+    if unflagged and any(part in str(error) for part in ("not compiled with CUDA", "no NVIDIA driver")):
+        print(
+            "This function has no GPU flag: deploy it with --label com.slicewise.gpu=true to use slices.",
+            file=sys.stderr,
+        )
+
+
 def _failed(error: Exception, start_response: StartResponse) -> list[bytes]:
     """500 without the traceback. An error of the platform that the handler let pass is named for the broker."""
     body = b"The function raised an error; the traceback is in its log.\n"
@@ -309,7 +320,12 @@ def serve(order: FunctionOrder) -> int:
     if order.gpu:
         runtime = importlib.import_module("_slicewise")
         runtime.activate()
-    module = importlib.import_module(order.handler)
+    try:
+        module = importlib.import_module(order.handler)
+    except Exception as error:
+        traceback.print_exc()
+        _advise(error)
+        return 1
     handle = getattr(module, "handle", None)
     if not callable(handle):
         print(f"{order.handler} defines no function handle.", file=sys.stderr)

@@ -18,9 +18,14 @@ def fail_model(board: Board, worker: str, digest: str, failure: SlicewiseError, 
     """This model cannot be had: its waiting calls fail, and no binding expects it any more."""
     for call in [c for c in board.waiting() if c.worker == worker and c.digest == digest and not board.loaded(c)]:
         board.fail(call, failure, now)
+    held = board.workers[worker].models if worker in board.workers else []
     for bound in board.bindings.values():
-        if bound.worker == worker and digest in bound.planned:
+        if bound.worker != worker:
+            continue
+        if digest in bound.planned:
             bound.planned.remove(digest)
+        if digest in bound.used and digest not in held:
+            bound.used.remove(digest)  # else it would be wanted again with every other load of this worker
 
 
 def fail_job(board: Board, job: Job, failure: SlicewiseError, now: int) -> None:

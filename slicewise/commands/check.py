@@ -54,7 +54,8 @@ def check_command(
     from slicewise.checking.request import Request
 
     request = Request(directory, _body(file), _headers(headers), pairs("--env", variables), calls, timeout_s, template)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it in order, as Ctrl-C does
+    for number in (signal.SIGINT, signal.SIGTERM):  # both end it in order, also where a shell has it ignore the first
+        signal.signal(number, signal.default_int_handler)
     document = _check(request, slices, state_dir)
     if as_json:
         click.echo(json.dumps(document))

@@ -342,3 +342,16 @@ def test_an_overrun_that_cannot_say_how_much_it_needs_grows_by_a_quarter() -> No
     assert sizes.after_overrun(400, 450) == 450
     assert sizes.after_overrun(900, 901) == 1000
     assert sizes.after_overrun(1000, 1001) > 1000
+
+
+def test_a_model_that_cannot_be_had_does_not_hold_up_the_others_of_its_function() -> None:
+    world = World(budget=100, sizes={"a": 20, "b": 20})
+    serve(world, "warm", "w", "a")
+    world.prepare("x", "w", usual=ONCE)
+    broken = world.call("x", "gone")
+    world.tell(ev.Fetched("w", ("gone",), SlicewiseError("not_found", "There is no such model.")))
+    assert world.codes()[broken] == "not_found"
+    world.prepare("y", "w", "b", usual=ONCE)  # while x goes on
+    call = world.call("y", "b")
+    world.run(1000)
+    assert world.codes()[call] == "ok"

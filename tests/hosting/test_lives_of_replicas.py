@@ -107,6 +107,13 @@ async def test_a_broken_handler_says_why_and_backs_off(host: HostRig) -> None:
     assert pauses[2] > pauses[0] * 2
 
 
+async def test_cuda_without_the_flag_says_which_flag(host: HostRig) -> None:
+    host.build("unflagged", "import torch\nmodel = torch.nn.Linear(1, 1).to('cuda')\n")
+    await host.apply("unflagged")
+    state = await host.until("unflagged", lambda f: bool(f.replicas) and f.replicas[0].restarts >= 1)
+    assert "com.slicewise.gpu=true" in state.replicas[0].why
+
+
 async def test_an_image_that_does_not_exist_is_refused(host: HostRig) -> None:
     answer = await host.apply("nowhere", image="registry.example/nothing:1")
     assert answer.failure.code == "bad_image"

@@ -248,6 +248,12 @@ def test_what_cannot_be_interposed_names_the_call_and_the_way_out(tmp_path: Path
         import threading
         from net import *
         model = Net().to("cuda").eval()
+        moved = nn.Sequential(nn.Linear(2, 2)).to("cuda")  # registered when the import is over
+        try:
+            moved[0].register_forward_hook(lambda *seen: None)
+            refused = ""
+        except Exception as error:
+            refused = str(error)
         def attempt(action):
             try:
                 action()
@@ -271,11 +277,12 @@ def test_what_cannot_be_interposed_names_the_call_and_the_way_out(tmp_path: Path
                 "lock": attempt(lambda: (setattr(model, "key", threading.Lock()), model(x))),
             }
             del model.key
-            return [tried, model(x).shape]
+            return [tried, model(x).shape, refused]
         """,
     )
-    tried, shape = functions.run(tmp_path, stand_in)
+    tried, shape, refused = functions.run(tmp_path, stand_in)
     assert shape == [1, 2]
+    assert "register_forward_hook()" in refused
     for name, (kind, text) in tried.items():
         assert kind == "SlicewiseError", (name, kind, text)
         assert "Slicewise cannot carry" in text, (name, text)

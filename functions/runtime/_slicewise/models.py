@@ -46,7 +46,7 @@ def patch(torch) -> None:
     module.compile = lambda self, *args, **kwargs: None
     torch.jit.load = _jit_load(torch, torch.jit.load)
     births.patch(torch, mark)
-    watching.patch(torch, _is_registered)
+    watching.patch(torch, _refuses)
     for owner, name in (
         (torch.jit, "trace"),
         (torch.jit, "trace_module"),
@@ -113,9 +113,10 @@ def _named_backward(original):
     return backward
 
 
-def _is_registered(module) -> bool:
+def _refuses(module, hook) -> bool:
+    """Whether a hook would see nothing, or what it does would be lost: it would run on the slice."""
     entry = _root_of(module)
-    return entry is not None and entry.digest is not None
+    return entry is not None and (entry.digest is not None or registering.is_own_hook(hook))
 
 
 def _to(torch, original):

@@ -60,6 +60,11 @@ def _common(torch, module):
     }
 
 
+def is_own_hook(hook) -> bool:
+    """Whether a hook is code of the handler: what it does besides its answer would happen on the slice, unseen."""
+    return provenance.is_own(getattr(hook, "__module__", None) or type(hook).__module__)
+
+
 def _module(module, torch):
     skeleton, table, names = package.skeleton_of(module, interception.plain)
     tensors = table.dense()

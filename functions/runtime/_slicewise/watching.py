@@ -236,7 +236,7 @@ def _cell_record(container, copy, path, steps, kind, sent):
 
 
 def patch(torch, refused) -> None:
-    """Watch attributes being set and modules being built; `refused(module)` says whether hooks are."""
+    """Watch attributes being set and modules being built; `refused(module, hook)` says whether a hook is."""
     base = torch.nn.Module
     base.__setattr__ = _watched(base.__setattr__, Watch.set)
     base.__delattr__ = _watched(base.__delattr__, Watch.delete)
@@ -274,7 +274,7 @@ def _watched(original, note):
 def _hooked(name, original, refused):
     @functools.wraps(original)
     def register(self, *args, **kwargs):
-        if refused(self):
+        if refused(self, args[0] if args else kwargs.get("hook")):
             raise not_carried(
                 "{}() on a model that runs on a slice".format(name),
                 "return what the hook would see from forward() instead, or take the model back with .cpu() first.",

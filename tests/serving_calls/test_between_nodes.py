@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import os
+import pickle
 import signal
+import socket
 from typing import Any
 
 import pytest
 import torch
 
+from functions.service.broker.doors import LocalDoor, RemoteDoor
+from gpu_manager.worker.sharing import outlets, payload
 from proto.types.placing import Place
-from proto.wire import convert, peers
+from proto.wire import convert, frames, peers
 from proto.wire.calls import SchedulerCalls
 from proto.wire.generated import slicewise_pb2 as pb
 from proto.wire.generated import slicewise_pb2_grpc as rpc
@@ -130,3 +136,71 @@ async def test_a_model_that_nobody_has_is_said_so(rig: Rig) -> None:
     package = pack(torch.nn.Linear(4, 4), A)
     answer, _ = await exchange(rig, "n", *infer(rig.token(A), package, torch.ones(1, 4)))
     assert (answer["error"]["code"], answer["error"]["retry_after_s"]) == ("unavailable", 1.0)
+
+
+class Counting(torch.nn.Module):
+    """Speaks to a streamer while it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor, streamer: Any) -> torch.Tensor:
+        for number in range(5):
+            streamer.put(x * number)
+        streamer.end()
+        return x * self.weight
+
+
+class _Streamer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, gathering: Any) -> None:
+        super().__init__(file)
+        self._gathering = gathering
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, torch.Tensor):
+            return self._gathering.add(obj)
+        return ("outlet", 0) if obj == "the streamer" else None
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["this node", "another node"])
+async def test_a_streamer_hears_what_a_model_says_before_its_answer(rig: Rig, far: bool) -> None:
+    node = await rig.node(slices="1x1g:512MiB")
+    client = await rig.client()
+    package = pack(Counting(), A)
+    await client.put(package)
+    gathering, file = payload.Gathering(), io.BytesIO()
+    _Streamer(file, gathering).dump(((torch.ones(2), "the streamer"), {}))
+    layout, buffers, size = gathering.lay_out(file.getvalue())
+    fd = payload.to_memfd(buffers)
+    ours, theirs = socket.socketpair()
+    header = {
+        "op": "infer", "binding": rig.token(A), "model": package.model.digest, "method": "forward", "batch": 1,
+        "bytes": size, "layout": layout, "deadline_s": 30.0, "stream": True,
+    }  # fmt: skip
+    credential = rig.keys.replica("alpha.openfaas-fn")
+    door = RemoteDoor(node.listen, credential) if far else LocalDoor(str(rig.folder / "n.sock"), credential)
+    try:
+        heard = asyncio.create_task(asyncio.to_thread(listen, ours))
+        answer, received = await door.ask(header, [fd, theirs.fileno()], 30.0)
+        theirs.close()
+        assert answer["ok"], answer
+        frames.close_fds(received)
+        assert await heard == [("put", [[float(n), float(n)]]) for n in range(5)] + [("end", [])]
+    finally:
+        os.close(fd)
+        ours.close()
+        theirs.close()
+        if far:
+            await door._channel.close(None)  # type: ignore[union-attr]
+        else:
+            door._connection.close()  # type: ignore[union-attr]
+            await door._reader  # type: ignore[union-attr]
+
+
+def listen(sock: socket.socket) -> list[tuple[str, list[Any]]]:
+    sock.settimeout(60)
+    said = []
+    while (message := outlets.read(sock)) is not None and not message[0].get("over"):
+        said.append((message[0]["method"], [value.tolist() for value in message[1]]))
+    return said

@@ -7,6 +7,7 @@ whose class torch makes on the fly (torch.nn.utils.parametrize) is built again f
 
 import builtins
 import hashlib
+import importlib
 import marshal
 import sys
 import types
@@ -25,6 +26,21 @@ def is_nameless(value) -> bool:
         if found is None:
             return True
     return found is not value  # a decorator has put something else in its place
+
+
+def named_or_reduced(value, names):
+    """For a pickler's `reducer_override`: what has a name is noted in `names` and goes by it, other code by value.
+
+    NotImplemented leaves it to pickle. A module goes by its name, too, which stands in `names` with "" for its content.
+    """
+    if isinstance(value, types.ModuleType):
+        names.add((value.__name__, ""))
+        return (importlib.import_module, (value.__name__,))
+    if isinstance(value, (type, types.FunctionType)):
+        if is_nameless(value):
+            return reduce(value)
+        names.add((value.__module__, value.__qualname__))
+    return NotImplemented
 
 
 def reduce(value):

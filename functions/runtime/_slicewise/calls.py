@@ -5,13 +5,11 @@ that a call changes in place stay as they were here.
 """
 
 import builtins
-import importlib
 import io
 import json
 import os
 import pickle
 import sys
-import types
 
 from . import ambience, byvalue, channel, context, outlets, payload, provenance, remote, shaking, tree
 from .errors import SlicewiseError, not_carried
@@ -39,14 +37,7 @@ class _Arguments(pickle.Pickler):
         return None
 
     def reducer_override(self, obj):
-        if isinstance(obj, (type, types.FunctionType)):
-            if byvalue.is_nameless(obj):
-                return byvalue.reduce(obj)
-            self.names.add((obj.__module__, obj.__qualname__))
-        elif isinstance(obj, types.ModuleType):
-            self.names.add((obj.__name__, ""))
-            return (importlib.import_module, (obj.__name__,))
-        return NotImplemented
+        return byvalue.named_or_reduced(obj, self.names)
 
 
 class _Raised(Exception):

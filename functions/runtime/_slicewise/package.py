@@ -10,13 +10,11 @@ it without reading a pickle. `skeleton_sha256` and `sources_sha256` guard the re
 
 import copyreg
 import hashlib
-import importlib
 import io
 import json
 import os
 import pickle
 import sys
-import types
 
 from . import byvalue, payload, remote
 from .errors import SlicewiseError, not_carried
@@ -35,23 +33,16 @@ class _Skeleton(pickle.Pickler):
         self.names = set()  # (module, qualified name) of classes and functions met
 
     def reducer_override(self, obj):
-        if isinstance(obj, (type, types.FunctionType)):
-            if byvalue.is_nameless(obj):
-                return byvalue.reduce(obj)
-            self.names.add((obj.__module__, obj.__qualname__))
-        elif isinstance(obj, types.ModuleType):
-            self.names.add((obj.__name__, ""))
-            return (importlib.import_module, (obj.__name__,))
-        elif self._plain is not None and isinstance(obj, self._torch.nn.Module):
-            for part in _keras_layers(obj):
-                self.names.add((type(part).__module__, type(part).__qualname__))
-            if byvalue.is_parametrized(obj):
-                return byvalue.reduce_parametrized(obj, self._plain(vars(obj)))
-            function, arguments, *more = _reduced(obj)
-            if more and isinstance(more[0], dict):
-                more[0] = self._plain(more[0])
-            return (function, arguments, *more)
-        return NotImplemented
+        if self._plain is None or not isinstance(obj, self._torch.nn.Module):
+            return byvalue.named_or_reduced(obj, self.names)
+        for part in _keras_layers(obj):
+            self.names.add((type(part).__module__, type(part).__qualname__))
+        if byvalue.is_parametrized(obj):
+            return byvalue.reduce_parametrized(obj, self._plain(vars(obj)))
+        function, arguments, *more = _reduced(obj)
+        if more and isinstance(more[0], dict):
+            more[0] = self._plain(more[0])
+        return (function, arguments, *more)
 
     def persistent_id(self, obj):
         torch = self._torch

@@ -11,7 +11,6 @@ Seeing costs one comparison a container: attributes are seen as they are set.
 
 import functools
 import hashlib
-import importlib
 import io
 import os
 import pickle
@@ -49,7 +48,7 @@ class Watch:
         self._modes = None  # (mode of the root, parts that differ), once somebody has changed one
         self._touched = {}  # (path, name) -> the module; in the order of their first change
         self._stale = ""
-        self._values = [(module, name, _copy(value), value) for module, name, value in values]
+        self._values = [(module, name, _copy(value)) for module, name, value in values]
         self._carried = {}  # position in _cells and _values -> keys that were sent once
         self._cells = []
         self._collect(parts)
@@ -147,7 +146,7 @@ class Watch:
                 records.append(["set", path, name, state[name] if name in state else buffers[name]])
             else:
                 records.append(["delete", path, name])
-        for position, (module, name, copy, _) in enumerate(self._values, len(self._cells)):
+        for position, (module, name, copy) in enumerate(self._values, len(self._cells)):
             value = getattr(sys.modules.get(module), name, None)
             if position in self._carried or _differs(value, copy):
                 self._carried[position] = ()
@@ -190,14 +189,7 @@ class _Fingerprint(pickle.Pickler):
         return None
 
     def reducer_override(self, obj):
-        if isinstance(obj, (type, types.FunctionType)):
-            if byvalue.is_nameless(obj):
-                return byvalue.reduce(obj)
-            self.names.add((obj.__module__, obj.__qualname__))
-        elif isinstance(obj, types.ModuleType):
-            self.names.add((obj.__name__, ""))
-            return (importlib.import_module, (obj.__name__,))
-        return NotImplemented
+        return byvalue.named_or_reduced(obj, self.names)
 
 
 def _culprit(records) -> str:
